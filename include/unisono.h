@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* unisono: Harmony v2 batch integration of single-cell embeddings (Patikas, Yao et al. 2026).
+ *
+ * In: an embedding (cells x dimensions) and one label per cell for every batch variable. Out: the embedding with the batch effect
+ * removed. One run is
+ *
+ *     struct uni_options options;
+ *     struct uni_harmony *run = NULL;
+ *     uni_options_init(&options, sizeof options);
+ *     if (uni_open(&run, &embedding, &batch, 1, &options) == UNI_OK && uni_run(run) == UNI_OK)
+ *         uni_read(run, UNI_CORRECTED, out);
+ *     else
+ *         fprintf(stderr, "%s\n", uni_last_error());
+ *     uni_close(run);
+ *
+ * Conventions. Rows are cells, always; nothing is guessed from sizes. Sizes are int64_t. The caller's arrays are read during
+ * uni_open only, are never changed, and may be freed, or used as output, as soon as it returns. The library prints nothing, reads no
+ * environment but UNISONO_ISA (which forces an instruction set), installs no handler and changes no global state.
+ * A function that returns int returns UNI_OK (0) or another value of enum uni_status; uni_last_error() then has one sentence.
+ * Threads: different runs may be used from different threads at once; one run from one thread at a time. The same input, options
+ * and seed give the same bytes whatever the number of threads. Not promised: the same bytes on another instruction set or version.
+ */
+#ifndef UNISONO_H
+#define UNISONO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define UNI_API __attribute__((visibility("default")))
+#define UNI_MUST_USE __attribute__((warn_unused_result))
+#else
+#define UNI_API
+#define UNI_MUST_USE
+#endif
+
+#define UNI_MAX_VARIABLES 8 /* batch variables of one run */
+
+/* ---- status ------------------------------------------------------------------------------------------------------------- */
+
+enum uni_status {
+    UNI_OK = 0,
+    UNI_MEMORY,  /* an allocation failed */
+    UNI_INPUT,   /* the embedding or the labels cannot be used */
+    UNI_OPTION,  /* an option has a value outside its range */
+    UNI_BACKEND, /* the backend asked for is not in this build, or not on this machine */
+    UNI_DEVICE,  /* a device call failed */
+    UNI_COMM,    /* a message to another process failed */
+    UNI_NUMERIC, /* the arithmetic broke down */
+    UNI_STOPPED  /* the progress callback asked to stop */
+};
+
+/* "0.1.0". Static. */
+UNI_API const char *uni_version(void);
+
+/* "input" for UNI_INPUT and so on; "unknown" for any other number. Static. */
+UNI_API const char *uni_status_name(int status);
+
+/* The sentence of this thread's last failed call; "" when none failed. Valid until the next call from this thread. */
+UNI_API const char *uni_last_error(void);
+
+/* ---- input -------------------------------------------------------------------------------------------------------------- */
+
+enum uni_dtype { UNI_FLOAT32, UNI_FLOAT64 };
+
+/* An embedding as the caller has it: element (i, j) lies at (const char *)data + i * row_stride + j * col_stride. Strides are in
+   bytes and may be negative, zero strides of both mean C order. Values must be finite; float64 is rounded to float32. */
+struct uni_matrix {
+    const void *data;
+    enum uni_dtype dtype;
+    int64_t n_cells, n_dims; /* >= 2, >= 1 */
+    int64_t row_stride, col_stride;
+};
+
+/* One batch variable: a level 0 .. n_levels-1 for every cell; -1 is a missing label. Levels without cells are allowed and change
+   nothing. n_cells must be the embedding's; it is asked for so that a mismatch is noticed. */
+struct uni_batch {
+    const char *name; /* for messages; NULL: "batch" */
+    int64_t n_cells, n_levels;
+    const int32_t *level;           /* (n_cells) */
+    const char *const *level_names; /* (n_levels), for messages; or NULL */
+};
+
+/* ---- options ------------------------------------------------------------------------------------------------------------ */
+
+enum uni_stop { UNI_STOP_CHANGE, UNI_STOP_OBJECTIVE };
+enum uni_update { UNI_UPDATE_BLOCKS, UNI_UPDATE_JACOBI };
+enum uni_precision { UNI_HALF, UNI_SINGLE };
+enum uni_missing { UNI_MISSING_ERROR, UNI_MISSING_SKIP, UNI_MISSING_LEVEL };
+enum uni_backend_kind { UNI_BACKEND_AUTO, UNI_BACKEND_CPU, UNI_BACKEND_CUDA };
+
+/* One value for all batch variables (n = 1), or one for each (n = number of variables); n = 0: automatic, where that exists. */
+struct uni_values {
+    int64_t n;
+    double value[UNI_MAX_VARIABLES];
+};
+
+struct uni_progress {
+    int64_t round, max_rounds; /* rounds finished; the first call has 0: the starting centroids are there */
+    double objective;          /* after the round's last sweep; before the first round, of the first base assignments */
+    double change;             /* of the correction, see uni_round */
+    double seconds;            /* since uni_run began */
+};
+
+/* Called in the thread of uni_run after every round. Non-zero stops the run: uni_run returns UNI_STOPPED, and what the last
+   finished round left can be read. Must not call into this run. */
+typedef int (*uni_progress_fn)(const struct uni_progress *, void *user);
+
+/* All defaults, ranges and help lines are in one table: uni_option_at(). Fill with uni_options_init() first, always. */
+struct uni_options {
+    size_t size;                                     /* sizeof this struct where the caller was compiled; set by uni_options_init */
+    int64_t n_clusters;                              /* K; 0: max(1, min(100, round(n_cells / 30))) */
+    double sigma;                                    /* softness of the assignments */
+    const double *cluster_sigma;                     /* (n_clusters) instead of sigma, or NULL; read during uni_open */
+    int64_t n_cluster_sigma;                         /* its length, which must be the number of clusters */
+    struct uni_values theta, tau, lambda;            /* lambda.n = 0: automatic, alpha * E */
+    double alpha, cutoff;                            /* of the automatic lambda; of O / N_level below which a pair is left out */
+    int64_t max_rounds, sweeps, window;              /* window: objectives averaged by sweep_tol's rule */
+    enum uni_stop stop;                              /* rule across rounds */
+    double tol, sweep_tol;                           /* negative: never stop early. tol NaN: 0.03 for CHANGE, 0.01 for OBJECTIVE */
+    double block_size;                               /* share of the cells updated at once */
+    enum uni_update update;
+    int64_t seed;                                    /* of the starting centroids and the blocks */
+    enum uni_missing missing;                        /* cells without label: an error, left uncorrected, or a level of their own */
+    int force;                                       /* non-zero: accept labels that look like mistakes (a level per cell) */
+    enum uni_precision precision;                    /* of the stored base assignments */
+    int terms;                                       /* non-zero: split the objective into its terms (some 5 % slower) */
+    enum uni_backend_kind backend;
+    int64_t threads;                                 /* 0: the CPUs that this process may use */
+    const float *centroids;                          /* (n_centroids, n_dims) to start from instead of seeding, or NULL; any length */
+    int64_t n_centroids;                             /* sets K; n_clusters must then be 0 or the same */
+    uni_progress_fn progress;                        /* or NULL */
+    void *progress_user;
+};
+
+/* Fills in the defaults. size: sizeof(struct uni_options). */
+UNI_API void uni_options_init(struct uni_options *options, size_t size);
+
+enum uni_kind { UNI_KIND_INT, UNI_KIND_REAL, UNI_KIND_VALUES, UNI_KIND_CHOICE, UNI_KIND_FLAG };
+
+/* One row of the option table: what a program or a binding needs to offer the option and to explain it. All static. */
+struct uni_option {
+    const char *name;       /* as on the command line, "max-rounds" */
+    enum uni_kind kind;
+    const char *initial;    /* the default as text; "auto" where automatic */
+    const char *choices;    /* "change|objective" for UNI_KIND_CHOICE, else NULL */
+    const char *range;      /* "> 0" in words */
+    const char *help;       /* one line */
+};
+
+/* Row i = 0, 1, ... of the table; NULL past its end. */
+UNI_API const struct uni_option *uni_option_at(int i);
+
+/* Sets an option from text, "theta" from "2,1". An unknown name, a text that is no number or a value out of range is UNI_OPTION, with
+   a sentence that names the option, the value and the range; the options are then unchanged. */
+UNI_API UNI_MUST_USE int uni_options_set(struct uni_options *options, const char *name, const char *text);
+
+/* Writes the option's present value as text ("0.1", "2,1", "auto", "blocks") into text, at most size bytes with the 0. */
+UNI_API UNI_MUST_USE int uni_options_get(const struct uni_options *options, const char *name, char *text, size_t size);
+
+/* ---- what a run would take ---------------------------------------------------------------------------------------------- */
+
+struct uni_plan {
+    int64_t n_cells, n_dims, n_levels, n_clusters; /* n_levels: with cells, over all variables */
+    int64_t bytes;                                 /* most memory the run holds at once, the caller's own arrays not counted */
+    int64_t threads;
+    const char *backend; /* static */
+};
+
+/* Checks labels and options as uni_open does, without an embedding, and says what the run would take. */
+UNI_API UNI_MUST_USE int uni_plan(struct uni_plan *plan, int64_t n_cells, int64_t n_dims, const struct uni_batch *batches, int n_batches,
+                                  const struct uni_options *options);
+
+/* ---- a run -------------------------------------------------------------------------------------------------------------- */
+
+struct uni_harmony;
+
+/* Checks everything, sorts the cells, takes all memory. On failure *run is NULL. batches: n_batches of them, 1 .. UNI_MAX_VARIABLES. */
+UNI_API UNI_MUST_USE int uni_open(struct uni_harmony **run, const struct uni_matrix *embedding, const struct uni_batch *batches,
+                                  int n_batches, const struct uni_options *options);
+
+/* Runs to the end, once per uni_open. UNI_STOPPED: see uni_progress_fn. Not converging is no failure: see uni_summary. */
+UNI_API UNI_MUST_USE int uni_run(struct uni_harmony *run);
+
+/* Arrays that can be read after uni_run. B: levels of all variables in order, those without cells included (their rows are zeros);
+   cells in the caller's order; all C order. After a run that changed nothing (one level, no rounds) there is only UNI_CORRECTED. */
+enum uni_array {
+    UNI_CORRECTED,   /* float  (n_cells, n_dims)  the embedding with the batch effect removed; missing cells as they came */
+    UNI_ASSIGNMENTS, /* float  (n_cells, K)       R, rows sum to 1; rows of skipped cells are zeros */
+    UNI_CENTROIDS,   /* float  (K, n_dims)        Y after the last correction, unit length */
+    UNI_START,       /* float  (K, n_dims)        Y the run started from */
+    UNI_OBSERVED,    /* double (B, K)             O, sum of R over the cells of a level */
+    UNI_EXPECTED,    /* double (B, K)             E */
+    UNI_LAMBDA,      /* double (B, K)             ridge penalty; 0 where the pair was left out */
+    UNI_CORRECTION,  /* float  (B, K, n_dims)     W, what a cell of the level loses per unit of assignment */
+    UNI_THETA,       /* double (B)                theta per level, after tau */
+    UNI_SIGMA,       /* double (K) */
+    UNI_BLOCKS       /* int32  (n_cells)          the block of each cell in the sweeps; -1 for skipped cells */
+};
+
+/* Shape of an array of this run; unused entries are 1. */
+UNI_API UNI_MUST_USE int uni_shape(const struct uni_harmony *run, enum uni_array what, int64_t shape[3]);
+
+/* Copies an array to dst, which is large enough for its shape. After a failed uni_run dst is filled with NaN (blocks: -1). */
+UNI_API UNI_MUST_USE int uni_read(struct uni_harmony *run, enum uni_array what, void *dst);
+
+enum uni_reason { UNI_NOT_RUN, UNI_CONVERGED, UNI_ROUND_LIMIT, UNI_STOPPED_BY_CALLER, UNI_ONE_LEVEL, UNI_NO_ROUNDS, UNI_FAILED };
+
+/* Objective after a sweep, times 2000 / n_cells as the R package scales it. */
+struct uni_objective {
+    int64_t round, sweep;                         /* from 1; 0, 0: the first base assignments */
+    double total, distance, entropy, diversity;   /* distance, entropy: NaN unless options.terms */
+};
+
+struct uni_round {
+    int64_t sweeps;
+    double objective;        /* after the last sweep */
+    double objective_change; /* (old - new) / |old| against the round before */
+    double change;           /* of the correction: sqrt(sum O |W - W_old|^2 / sum O |W|^2); 1 after the first round */
+    int64_t pruned_pairs;    /* pairs of level (with cells) and cluster left out of the correction */
+    int64_t skipped_clusters;/* clusters without correction */
+    double seconds;
+};
+
+struct uni_summary {
+    int64_t n_cells, n_skipped, n_dims, n_levels, n_clusters, n_variables; /* n_levels: with cells, over all variables */
+    int64_t bytes, threads;
+    const char *backend; /* "cpu (avx512)" */
+    enum uni_reason reason;
+    const char *reason_text; /* "converged" */
+    int64_t n_rounds, n_objectives, n_warnings;
+    const struct uni_round *rounds;
+    const struct uni_objective *objectives;
+    const char *const *warnings; /* sentences */
+    double seconds_open, seconds_seed, seconds_assign, seconds_sweep, seconds_moments, seconds_ridge, seconds_read, seconds_run;
+};
+
+/* What is known so far; valid until the next call on this run. Never NULL for a run that was opened. */
+UNI_API const struct uni_summary *uni_summary(struct uni_harmony *run);
+
+/* Frees everything. NULL is fine. */
+UNI_API void uni_close(struct uni_harmony *run);
+
+/* ---- backends ----------------------------------------------------------------------------------------------------------- */
+
+struct uni_backend_info {
+    const char *name;   /* "cpu" */
+    int usable;         /* on this machine */
+    char detail[160];   /* "avx512, 2 CPUs", or why not */
+};
+
+/* Backend i = 0, 1, ... of this build; returns 0 past the end, else 1. */
+UNI_API int uni_backend_at(int i, struct uni_backend_info *info);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
