@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `unisono integrate`: what can go wrong is looked at first, then files are read, the method run, and results written. Memory for
+ * the values is taken once: the library has its own copy when uni_open returns, so the result goes where the input was.
+ */
+#include "integrate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int failed_io(void)
+{
+    return say_failed("%s", io_error());
+}
+
+static int failed_library(int status)
+{
+    const char *sentence = uni_last_error();
+    return status == UNI_OPTION ? say_usage("%s", sentence) : say_failed("%s", sentence);
+}
+
+static void show_warnings(struct integrate *job)
+{
+    job->summary = uni_summary(job->run);
+    for (; job->n_warned < job->summary->n_warnings; job->n_warned++) {
+        if (job->options.level < 0)
+            continue;
+        progress_clear(&job->progress);
+        say_warning("%s", job->summary->warnings[job->n_warned]);
+    }
+}
+
+static struct io_output output_of(const struct integrate *job)
+{
+    const struct integrate_options *o = &job->options;
+    return (struct io_output){.target = o->in_place ? o->input : o->output,
+                              .overwrite = o->overwrite,
+                              .values = job->values,
+                              .n_cells = job->matrix.n_cells,
+                              .n_dims = job->matrix.n_dims,
+                              .cells = job->matrix.cells.count ? &job->matrix.cells : NULL,
+                              .dims = job->matrix.dims.count ? &job->matrix.dims : NULL,
+                              .cell_header = job->matrix.cell_header[0] ? job->matrix.cell_header : "cell",
+                              .source = job->input_format == IO_H5AD ? o->input : NULL,
+                              .key = o->key_added};
+}
+
+static int check_targets(struct integrate *job)
+{
+    const struct integrate_options *o = &job->options;
+    int status = EXIT_DONE;
+    job->input_format = io_format_of(o->input);
+    if (o->output || o->in_place) {
+        struct io_output output = output_of(job);
+        if (io_output_check(&output))
+            return failed_io();
+    }
+    if (o->trace)
+        status = target_check(o->trace, "--trace", o->overwrite, 0);
+    return status != EXIT_DONE || !o->model ? status : model_check(o);
+}
+
+/* cells: the names that a table's rows are put in the order of, or NULL. */
+static int load_labels(struct integrate *job, const struct io_strings *cells)
+{
+    const struct integrate_options *o = &job->options;
+    double start = seconds_wall();
+    for (int i = 0; i < o->n_batches; i++) {
+        struct io_labels *l = &job->labels[i];
+        io_labels_close(l);
+        memset(l, 0, sizeof *l);
+        if (o->meta ? io_labels_table(l, o->meta, o->batch[i], cells, o->method.force)
+                    : io_labels_h5ad(l, o->input, o->batch[i], o->method.force))
+            return failed_io();
+        job->batches[i] = (struct uni_batch){.name = l->name,
+                                             .n_cells = l->n_cells,
+                                             .n_levels = l->n_levels,
+                                             .level = l->level,
+                                             .level_names = l->names.count ? (const char *const *)l->names.at : NULL};
+    }
+    job->seconds.labels += seconds_wall() - start;
+    return EXIT_DONE;
+}
+
+static int look_at_input(struct integrate *job)
+{
+    job->memory_left = memory_available();
+    if (io_matrix_open(&job->matrix, job->options.input, job->options.basis))
+        return failed_io();
+    return load_labels(job, NULL);
+}
+
+static int load_centroids(struct integrate *job)
+{
+    const char *path = job->options.centroids;
+    struct io_matrix m;
+    int status = EXIT_DONE;
+    if (!path)
+        return EXIT_DONE;
+    if (io_format_of(path) != IO_NPY)
+        return say_failed("--centroids %s: this must be an .npy file of clusters x dims", path);
+    memset(&m, 0, sizeof m);
+    if (io_matrix_open(&m, path, NULL))
+        return failed_io();
+    if (m.n_dims != job->matrix.n_dims)
+        status = say_failed("--centroids %s: its rows have %lld values, the embedding has %lld dimensions", path,
+                            (long long)m.n_dims, (long long)job->matrix.n_dims);
+    else if (!(job->centroids = malloc((size_t)m.n_cells * (size_t)m.n_dims * sizeof(float))))
+        status = say_failed("--centroids %s: no memory for %lld x %lld values", path, (long long)m.n_cells, (long long)m.n_dims);
+    else if (io_matrix_read(&m, job->centroids))
+        status = failed_io();
+    job->options.method.centroids = job->centroids;
+    job->options.method.n_centroids = m.n_cells;
+    io_matrix_close(&m);
+    return status;
+}
+
+static int64_t greater(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What will be held at the worst moment: the values with what reading takes, or with the run and one array of the model. */
+static int predict(struct integrate *job)
+{
+    const struct integrate_options *o = &job->options;
+    char need[32], left[32];
+    /* Rows of a table are matched by name later; a difference in numbers is better told by the name that is missing. */
+    if (o->meta && !o->dry_run && job->input_format != IO_NPY && job->batches[0].n_cells != job->matrix.n_cells)
+        return EXIT_DONE;
+    int status = uni_plan(&job->plan, job->matrix.n_cells, job->matrix.n_dims, job->batches, o->n_batches, &o->method);
+    if (status)
+        return failed_library(status);
+    job->memory_needed = job->matrix.n_cells * job->matrix.n_dims * (int64_t)sizeof(float) +
+                         greater(job->matrix.source_bytes, job->plan.bytes + (o->model ? model_bytes(&job->plan) : 0));
+    if (job->memory_left >= 0 && job->memory_needed > job->memory_left && !o->dry_run)
+        return say_failed("%s: this takes %s of memory, and %s are available", o->input,
+                          say_bytes(need, (double)job->memory_needed), say_bytes(left, (double)job->memory_left));
+    return EXIT_DONE;
+}
+
+static int answer_dry_run(const struct integrate *job)
+{
+    const struct uni_plan *p = &job->plan;
+    printf("cells: %lld\ndims: %lld\nlevels: %lld\nclusters: %lld\n", (long long)p->n_cells, (long long)p->n_dims,
+           (long long)p->n_levels, (long long)p->n_clusters);
+    printf("backend: %s\nthreads: %lld\nmemory: %lld bytes\n", p->backend, (long long)p->threads, (long long)job->memory_needed);
+    if (job->memory_left >= 0)
+        printf("available: %lld bytes\nfits: %s\n", (long long)job->memory_left,
+               job->memory_needed <= job->memory_left ? "yes" : "no");
+    return EXIT_DONE;
+}
+
+static int load_embedding(struct integrate *job)
+{
+    const struct integrate_options *o = &job->options;
+    double start = seconds_wall();
+    size_t bytes = (size_t)job->matrix.n_cells * (size_t)job->matrix.n_dims * sizeof(float);
+    progress_stage(&job->progress, "reading", o->input);
+    job->values = malloc(bytes ? bytes : 1);
+    if (!job->values)
+        return say_failed("%s: no memory for %lld x %lld values", o->input, (long long)job->matrix.n_cells,
+                          (long long)job->matrix.n_dims);
+    if (io_matrix_read(&job->matrix, job->values)) {
+        progress_clear(&job->progress);
+        return failed_io();
+    }
+    job->seconds.read = seconds_wall() - start;
+    /* Now the cells have names; a table's rows are put in their order. */
+    return o->meta && job->matrix.cells.count ? load_labels(job, &job->matrix.cells) : EXIT_DONE;
+}
+
+static int run_method(struct integrate *job)
+{
+    struct uni_options *method = &job->options.method;
+    struct uni_matrix embedding = {
+        .data = job->values, .dtype = UNI_FLOAT32, .n_cells = job->matrix.n_cells, .n_dims = job->matrix.n_dims};
+    double start = seconds_wall();
+    method->progress = progress_round;
+    method->progress_user = &job->progress;
+    int status = uni_open(&job->run, &embedding, job->batches, job->options.n_batches, method);
+    job->seconds.open = seconds_wall() - start;
+    if (status) {
+        progress_clear(&job->progress);
+        return failed_library(status);
+    }
+    show_warnings(job);
+    start = seconds_wall();
+    status = uni_run(job->run);
+    job->seconds.run = seconds_wall() - start;
+    start = seconds_wall();
+    if (!status)
+        status = uni_read(job->run, UNI_CORRECTED, job->values);
+    job->seconds.result = seconds_wall() - start;
+    progress_clear(&job->progress);
+    if (status)
+        return failed_library(status);
+    show_warnings(job);
+    return EXIT_DONE;
+}
+
+static int write_output(struct integrate *job)
+{
+    struct entries entries;
+    struct io_output output = output_of(job);
+    int status = entries_open(&entries, job);
+    if (status == EXIT_DONE) {
+        output.entries = entries.at;
+        output.n_entries = entries.count;
+        progress_stage(&job->progress, "writing", output.target);
+        status = io_output_write(&output) ? EXIT_FAILED : EXIT_DONE;
+        progress_clear(&job->progress);
+        if (status != EXIT_DONE)
+            failed_io();
+    }
+    entries_close(&entries);
+    return status;
+}
+
+static int write_trace(struct integrate *job)
+{
+    char *text = trace_text(job);
+    if (!text)
+        return say_failed("--trace %s: no memory for the text", job->options.trace);
+    int status = io_text_write(job->options.trace, text) ? failed_io() : EXIT_DONE;
+    free(text);
+    return status;
+}
+
+static int write_results(struct integrate *job)
+{
+    double start = seconds_wall();
+    int status = write_output(job);
+    if (status == EXIT_DONE && job->options.model)
+        status = model_write(job);
+    job->seconds.write = seconds_wall() - start;
+    job->seconds.total = seconds_wall() - job->seconds.start;
+    if (status == EXIT_DONE && job->options.trace)
+        status = write_trace(job);
+    return status;
+}
+
+static void last_line(const struct integrate *job)
+{
+    const struct uni_summary *s = job->summary;
+    char memory[32];
+    say("%lld cells x %lld dims, %lld levels, %lld clusters; %lld rounds, %s; %s, %lld threads; %.2f s wall, %.2f s CPU, %s peak "
+        "memory",
+        (long long)s->n_cells, (long long)s->n_dims, (long long)s->n_levels, (long long)s->n_clusters, (long long)s->n_rounds,
+        s->reason_text, s->backend, (long long)s->threads, seconds_wall() - job->seconds.start, seconds_cpu(),
+        say_bytes(memory, (double)memory_peak()));
+}
+
+static int integrate(struct integrate *job)
+{
+    static int (*const look[])(struct integrate *) = {check_targets, look_at_input, load_centroids, predict};
+    static int (*const work[])(struct integrate *) = {load_embedding, run_method, write_results};
+    int status = EXIT_DONE;
+    for (size_t i = 0; i < sizeof look / sizeof look[0] && status == EXIT_DONE; i++)
+        status = look[i](job);
+    if (job->options.dry_run)
+        return status == EXIT_DONE ? answer_dry_run(job) : status;
+    for (size_t i = 0; i < sizeof work / sizeof work[0] && status == EXIT_DONE; i++)
+        status = work[i](job);
+    if (status == EXIT_DONE && job->options.level >= 0)
+        last_line(job);
+    return status;
+}
+
+static void integrate_close(struct integrate *job)
+{
+    uni_close(job->run);
+    free(job->values);
+    free(job->centroids);
+    io_matrix_close(&job->matrix);
+    for (int i = 0; i < UNI_MAX_VARIABLES; i++)
+        io_labels_close(&job->labels[i]);
+}
+
+int integrate_main(int argc, char **argv)
+{
+    struct integrate *job = calloc(1, sizeof *job);
+    if (!job)
+        return say_failed("no memory");
+    job->seconds.start = seconds_wall();
+    int status = integrate_options_read(&job->options, argc, argv);
+    if (status == EXIT_DONE && job->options.help)
+        integrate_help(stdout);
+    else if (status == EXIT_DONE) {
+        progress_open(&job->progress, job->options.level);
+        status = integrate(job);
+    }
+    integrate_close(job);
+    free(job);
+    return status;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What uns/KEY of an .h5ad says about a run. Nothing in it depends on the time or the machine's load: the same call gives the
+ * same file. */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "integrate.h"
+
+/* Keeps memory until entries_close; NULL stays NULL. */
+static void *keep(struct entries *e, void *memory)
+{
+    if (memory && e->n_owned < (int)(sizeof e->owned / sizeof e->owned[0]))
+        e->owned[e->n_owned++] = memory;
+    return memory;
+}
+
+static struct io_entry *next(struct entries *e, const char *name)
+{
+    if (e->count == ENTRIES_MAX || !name)
+        return NULL;
+    struct io_entry *entry = &e->at[e->count++];
+    entry->name = name;
+    return entry;
+}
+
+static int add_text(struct entries *e, const char *name, const char *text)
+{
+    struct io_entry *entry = text ? next(e, name) : NULL;
+    if (!entry)
+        return -1;
+    entry->text = text;
+    return 0;
+}
+
+static int add_number(struct entries *e, const char *name, int64_t number)
+{
+    double *value = keep(e, malloc(sizeof *value));
+    struct io_entry *entry = value ? next(e, name) : NULL;
+    if (!entry)
+        return -1;
+    *value = (double)number;
+    entry->values = value;
+    entry->integer = 1;
+    return 0;
+}
+
+/* A member of every struct of an array; whole: the member is an int64_t, else a double. Without rows there is no entry. */
+static int add_column(struct entries *e, const char *name, const void *rows, int64_t n, size_t size, size_t member, int whole)
+{
+    if (n == 0)
+        return 0;
+    double *values = keep(e, malloc((size_t)n * sizeof *values));
+    struct io_entry *entry = values ? next(e, name) : NULL;
+    if (!entry)
+        return -1;
+    for (int64_t i = 0; i < n; i++) {
+        const char *at = (const char *)rows + (size_t)i * size + member;
+        if (whole)
+            values[i] = (double)*(const int64_t *)(const void *)at;
+        else
+            values[i] = *(const double *)(const void *)at;
+    }
+    entry->values = values;
+    entry->count = n;
+    entry->integer = whole;
+    return 0;
+}
+
+static int add_parameters(struct entries *e, const struct uni_options *method)
+{
+    const struct uni_option *o;
+    for (int i = 0; (o = uni_option_at(i)); i++) {
+        size_t n = strlen(o->name);
+        char *name = keep(e, calloc(1, n + 16)), *text = keep(e, calloc(1, 256));
+        if (!name || !text || uni_options_get(method, o->name, text, 256))
+            return -1;
+        strcpy(name, "params/");
+        memcpy(name + 7, o->name, n);
+        if (add_text(e, name, text))
+            return -1;
+    }
+    return 0;
+}
+
+/* Texts one after another with between in between. */
+static char *joined(const char *const *texts, int64_t n, const char *between)
+{
+    size_t size = 1;
+    for (int64_t i = 0; i < n; i++)
+        size += strlen(texts[i]) + strlen(between);
+    char *all = calloc(1, size), *end = all;
+    for (int64_t i = 0; all && i < n; i++)
+        end += sprintf(end, "%s%s", i ? between : "", texts[i]);
+    return all;
+}
+
+#define ROUND(name, member, whole)                                                                                               \
+    add_column(e, name, s->rounds, s->n_rounds, sizeof *s->rounds, offsetof(struct uni_round, member), whole)
+#define SWEEP(name, member, whole)                                                                                               \
+    add_column(e, name, s->objectives, s->n_objectives, sizeof *s->objectives, offsetof(struct uni_objective, member), whole)
+
+static int add_all(struct entries *e, const struct integrate *job)
+{
+    const struct integrate_options *o = &job->options;
+    const struct uni_summary *s = job->summary;
+    int bad = add_text(e, "method", "harmony2") || add_text(e, "program", "unisono") || add_text(e, "version", uni_version()) ||
+              add_text(e, "batch", keep(e, joined(o->batch, o->n_batches, ","))) || add_text(e, "backend", s->backend) ||
+              add_text(e, "reason", s->reason_text) || add_number(e, "threads", s->threads) ||
+              add_number(e, "seed", o->method.seed) || add_number(e, "n_clusters", s->n_clusters) ||
+              add_number(e, "n_rounds", s->n_rounds) || add_number(e, "n_cells_skipped", s->n_skipped) ||
+              add_parameters(e, &o->method);
+    if (!bad && job->input_format == IO_H5AD)
+        bad = add_text(e, "basis", o->basis);
+    if (!bad && s->n_warnings)
+        bad = add_text(e, "warnings", keep(e, joined(s->warnings, s->n_warnings, "\n")));
+    bad = bad || ROUND("rounds/sweeps", sweeps, 1) || ROUND("rounds/objective", objective, 0) ||
+          ROUND("rounds/objective_change", objective_change, 0) || ROUND("rounds/change", change, 0) ||
+          ROUND("rounds/pruned_pairs", pruned_pairs, 1) || ROUND("rounds/skipped_clusters", skipped_clusters, 1);
+    bad = bad || SWEEP("trace/round", round, 1) || SWEEP("trace/sweep", sweep, 1) || SWEEP("trace/objective", total, 0);
+    if (!bad && o->method.terms)
+        bad =
+            SWEEP("trace/distance", distance, 0) || SWEEP("trace/entropy", entropy, 0) || SWEEP("trace/diversity", diversity, 0);
+    return bad;
+}
+
+int entries_open(struct entries *e, const struct integrate *job)
+{
+    memset(e, 0, sizeof *e);
+    return add_all(e, job) ? say_failed("no memory for the report on the run") : EXIT_DONE;
+}
+
+void entries_close(struct entries *e)
+{
+    for (int i = 0; i < e->n_owned; i++)
+        free(e->owned[i]);
+    memset(e, 0, sizeof *e);
+}

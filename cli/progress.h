@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How far the run is: one line redrawn on a terminal, a line per round when verbose, else nothing. */
+#ifndef UNI_CLI_PROGRESS_H
+#define UNI_CLI_PROGRESS_H
+
+struct uni_progress;
+
+struct progress {
+    int lines;    /* a line per round */
+    int redraws;  /* stderr is a terminal, and one line may be redrawn */
+    int shown;    /* there is a line to clear */
+    double drawn; /* when it was drawn */
+};
+
+void progress_open(struct progress *, int level);                            /* level: -1 quiet, 0, 1 a line per round */
+void progress_stage(struct progress *, const char *doing, const char *what); /* "reading", "atlas.h5ad" */
+int progress_round(const struct uni_progress *, void *progress);             /* a uni_progress_fn */
+void progress_clear(struct progress *);                                      /* before anything else goes to stderr */
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the machine has left, what the process took, and where files may go. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+enum { PATH_LONG = 4200 };
+
+/* The number after key ("MemAvailable:", or "" for the first in the file) in a file of lines; -1 when there is none. "max" is no
+ * number. */
+static int64_t number_in(const char *path, const char *key)
+{
+    char line[256];
+    int64_t value = -1;
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return -1;
+    while (value < 0 && fgets(line, sizeof line, f)) {
+        size_t n = strlen(key);
+        if (!strncmp(line, key, n)) {
+            char *end;
+            long long number = strtoll(line + n, &end, 10);
+            if (end != line + n)
+                value = number;
+        }
+    }
+    fclose(f);
+    return value;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < 0 ? b : b < 0 ? a : a < b ? a : b;
+}
+
+/* What one cgroup's folder leaves. Pages of files count as used there but are given up first, so they are added back. */
+static int64_t cgroup_left(const char *folder, const char *limit_name, const char *used_name, const char *cache_key)
+{
+    char path[PATH_LONG + 64];
+    snprintf(path, sizeof path, "%s/%s", folder, limit_name);
+    int64_t limit = number_in(path, "");
+    snprintf(path, sizeof path, "%s/%s", folder, used_name);
+    int64_t used = number_in(path, "");
+    snprintf(path, sizeof path, "%s/memory.stat", folder);
+    int64_t cache = number_in(path, cache_key);
+    if (limit < 0 || used < 0)
+        return -1;
+    int64_t left = limit - used + (cache > 0 ? cache : 0);
+    return left > 0 ? left : 0;
+}
+
+/* The smallest of this group's and its parents' limits; group: "/a/b" under mount. */
+static int64_t cgroup_chain(const char *mount, char *group, const char *limit_name, const char *used_name, const char *cache_key)
+{
+    char folder[PATH_LONG];
+    int64_t left = -1;
+    for (;;) {
+        snprintf(folder, sizeof folder, "%s%s", mount, group);
+        left = smaller(left, cgroup_left(folder, limit_name, used_name, cache_key));
+        char *slash = strrchr(group, '/');
+        if (!slash)
+            return left;
+        *slash = 0;
+    }
+}
+
+static int64_t cgroups_left(void)
+{
+    char line[PATH_LONG / 2];
+    int64_t left = -1;
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    if (!f)
+        return -1;
+    while (fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        char *first = strchr(line, ':');
+        char *second = first ? strchr(first + 1, ':') : NULL;
+        if (!second)
+            continue;
+        *second = 0;
+        char *group = second + 1;
+        if (!strcmp(first, ":"))
+            left = smaller(left, cgroup_chain("/sys/fs/cgroup", group, "memory.max", "memory.current", "inactive_file "));
+        else if (!strcmp(first, ":memory"))
+            left = smaller(left, cgroup_chain("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes", "memory.usage_in_bytes",
+                                              "total_inactive_file "));
+    }
+    fclose(f);
+    return left;
+}
+
+static int64_t address_space_left(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY)
+        return -1;
+    int64_t pages = number_in("/proc/self/statm", "");
+    int64_t used = pages < 0 ? 0 : pages * (int64_t)sysconf(_SC_PAGESIZE);
+    return (int64_t)limit.rlim_cur > used ? (int64_t)limit.rlim_cur - used : 0;
+}
+
+int64_t memory_available(void)
+{
+    int64_t machine = number_in("/proc/meminfo", "MemAvailable:");
+    return smaller(smaller(machine < 0 ? -1 : machine * 1024, cgroups_left()), address_space_left());
+}
+
+int64_t memory_peak(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) ? 0 : (int64_t)usage.ru_maxrss * 1024;
+}
+
+double seconds_wall(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double seconds_cpu(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+int is_folder(const char *path)
+{
+    struct stat s;
+    size_t n = strlen(path);
+    return (n && path[n - 1] == '/') || (!stat(path, &s) && S_ISDIR(s.st_mode));
+}
+
+int target_check(const char *path, const char *what, int overwrite, int folder)
+{
+    struct stat s;
+    char parent[PATH_LONG];
+    size_t n = strlen(path);
+    if (!n || n >= sizeof parent)
+        return say_failed("%s: \"%s\" is no usable file name", what, path);
+    int exists = !stat(path, &s);
+    if (exists && !folder && S_ISDIR(s.st_mode))
+        return say_failed("%s %s is a folder; name a file", what, path);
+    if (exists && folder)
+        return access(path, W_OK | X_OK) ? say_failed("%s: cannot write into the folder %s: %s", what, path, strerror(errno))
+                                         : EXIT_DONE;
+    if (exists && !overwrite)
+        return say_failed("%s %s exists already; -f overwrites it", what, path);
+    memcpy(parent, path, n + 1);
+    while (n > 1 && parent[n - 1] == '/')
+        parent[--n] = 0;
+    char *slash = strrchr(parent, '/');
+    if (!slash)
+        strcpy(parent, ".");
+    else
+        slash[slash == parent] = 0;
+    if (access(parent, W_OK | X_OK))
+        return say_failed("%s: cannot write into the folder %s: %s", what, parent, strerror(errno));
+    return EXIT_DONE;
+}
