@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The short way. CMakeLists.txt is the build; this installs what it needs and calls it.
+#   make         build/unisono
+#   make demo    a made-up atlas, integrated, and what changed in words
+#   make test    everything, closing with "N passed, N failed"
+BUILD ?= build
+CMAKE_FLAGS ?=
+JOBS ?= 2
+
+all:
+	@tools/setup build
+	@cmake -S . -B $(BUILD) -DUNI_TESTS=OFF $(CMAKE_FLAGS) >/dev/null
+	@cmake --build $(BUILD) --parallel $(JOBS)
+
+demo: all
+	@mkdir -p demo
+	$(BUILD)/unisono simulate -f -o demo/atlas.h5ad
+	$(BUILD)/unisono integrate demo/atlas.h5ad --batch batch -f -o demo/corrected.h5ad
+	$(BUILD)/unisono compare demo/corrected.h5ad --batch batch --label cell_type
+
+test:
+	@tools/setup test
+	@cmake -S . -B $(BUILD) -DUNI_TESTS=ON $(CMAKE_FLAGS) >/dev/null
+	@cmake --build $(BUILD) --parallel $(JOBS)
+	@tests/run $(BUILD) $(JOBS)
+
+install: all
+	cmake --install $(BUILD)
+
+clean:
+	rm -rf $(BUILD) demo
+
+.PHONY: all demo test install clean
