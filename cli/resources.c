@@ -151,6 +151,8 @@ int target_check(const char *path, const char *what, int overwrite, int folder)
     if (exists && folder)
         return access(path, W_OK | X_OK) ? say_failed("%s: cannot write into the folder %s: %s", what, path, strerror(errno))
                                          : EXIT_DONE;
+    if (exists && !S_ISREG(s.st_mode))
+        return say_failed("%s %s is no regular file, so nothing can be renamed over it", what, path);
     if (exists && !overwrite)
         return say_failed("%s %s exists already; -f overwrites it", what, path);
     memcpy(parent, path, n + 1);

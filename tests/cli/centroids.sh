@@ -1,0 +1,12 @@
+# --centroids sets the start and the number of clusters; its shape is checked.
+need python3
+unisono simulate -q --cells 400 --dims 4 --levels 3 --types 3 -o s.npy --meta-out m.tsv
+run() { unisono integrate s.npy --meta m.tsv --batch batch -q "$@"; }
+run --clusters 5 -o a.npy --model a/
+run --centroids a/Y_start.npy -o b.npy --model b/
+cmp a.npy b.npy && echo the same from the same start
+try run --centroids a/Y_start.npy --clusters 4 -o c.npy
+try run --centroids a/R.npy -o c.npy
+try run --centroids m.tsv -o c.npy
+try run --centroids none.npy -o c.npy
+ls *.npy

@@ -1,0 +1,21 @@
+# Every format in, every format out, the same numbers.
+unisono simulate -q --cells 300 --dims 5 --levels 3 --types 4 -o s.h5ad
+unisono simulate -q --cells 300 --dims 5 --levels 3 --types 4 -o s.npy --meta-out m.tsv
+unisono simulate -q --cells 300 --dims 5 --levels 3 --types 4 -o s.tsv.gz --meta-out m2.tsv
+unisono simulate -q --cells 300 --dims 5 --levels 3 --types 4 -o s.csv --meta-out m3.tsv
+cmp m.tsv m2.tsv && cmp m.tsv m3.tsv
+for out in npy tsv csv tsv.gz csv.gz; do
+    unisono integrate s.h5ad --batch batch -q -o h5ad.$out
+    unisono integrate s.npy --meta m.tsv --batch batch -q -o npy.$out
+    unisono integrate s.csv --meta m.tsv --batch batch -q -o csv.$out
+    unisono integrate s.tsv.gz --meta m.tsv --batch batch -q -o tsv.gz.$out
+done
+unisono integrate s.h5ad --batch batch -q -o h5ad.h5ad
+gunzip -k *.npy.gz *.tsv.gz *.csv.gz 2>/dev/null
+cmp h5ad.npy npy.npy && cmp h5ad.npy csv.npy && cmp h5ad.npy tsv.gz.npy
+cmp csv.tsv tsv.gz.tsv
+head -n 2 csv.tsv
+head -n 2 npy.csv
+zcat tsv.gz.csv.gz | cmp - csv.csv
+try unisono integrate s.npy --meta m.tsv --batch batch -q -o npy.h5ad
+ls *.h5ad
