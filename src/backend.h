@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The seam: what a backend must do, and all that it is told.
+ *
+ * Letters, here and in all of src/: N cells that take part, D dimensions, K clusters, G groups (joint levels of the batch variables
+ * that occur; with one variable its levels with cells), Q blocks of a sweep, Z (N,D) the embedding, base (N,K) assignments without
+ * penalty, R (N,K) with it, Y (K,D) centroids, P penalties, O (G,K) sums of R, S (G,K,D) sums of R Z, W (G,K,D) corrections.
+ */
+#ifndef UNI_BACKEND_H
+#define UNI_BACKEND_H
+
+#include "unisono.h"
+
+/* Rows are sorted by (group, block), in the caller's order within; piece (g, q) is rows piece[g*Q + q] .. piece[g*Q + q + 1] - 1. */
+struct uni_problem {
+    int64_t N, N_all;   /* rows that take part; all rows: those from N on are skipped, and stay as they came */
+    int64_t D, K, G, Q;
+    int64_t B;          /* levels of all variables, unused ones included */
+    int V;              /* variables */
+    const int64_t *piece;       /* (G*Q + 1) */
+    const int64_t *row;         /* (N_all) the caller's row of each sorted row */
+    const int32_t *group_level; /* (G,V) the group's level of each variable, counted over all variables: an index into B */
+    const double *level_share;  /* (B) pr: N_level / N */
+    const double *level_theta;  /* (B) */
+    const double *sigma;        /* (K) */
+    int single;                 /* base in float32, not half */
+    int64_t threads;            /* most threads to use; 0: the CPUs that this process may use */
+};
+
+/* Parts of the objective that are sums over cells: sum R dist, sum sigma R ln R. Without terms only their sum is known (in distance). */
+struct uni_fit {
+    double distance, entropy;
+};
+
+enum uni_cells { UNI_CELLS_CORRECTED, UNI_CELLS_R, UNI_CELLS_BLOCK };
+
+/* Tables are host memory, doubles unless they are stored per cluster and dimension; nothing of size N crosses but by open and read.
+   No randomness, no printing, no allocation after open. Every operation returns UNI_OK or fails with a sentence. */
+struct uni_backend {
+    /* Takes the rows of the embedding in the problem's order; the embedding itself is not needed afterwards. On failure nothing is
+       held. The problem must outlive the backend. */
+    int (*open)(struct uni_backend *, const struct uni_problem *, const struct uni_matrix *);
+
+    /* Bytes that open will take, from a problem whose piece and row are not there yet. group_cells (G). -1: more than can be said. */
+    int64_t (*bytes)(const struct uni_problem *, const int64_t *group_cells);
+
+    /* Nearest of n <= K centroids Y (n,D) for M <= UNI_SAMPLE unit rows X (M,D): index (M), score (M) = the largest dot product, and,
+       unless NULL, sum (n,D) and count (n) over the rows of every centroid. For the starting centroids. */
+    int (*nearest)(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M, const float *Y,
+                   int64_t n);
+
+    /* z = normalise(Z - R W) with the R of before (W NULL: normalise(Z)); base = softmax(-2 (1 - z.Y) / sigma); R = base; O from it.
+       fit, unless NULL: both parts for R = base. */
+    int (*assign)(struct uni_backend *, double *O, struct uni_fit *fit, const float *W, const float *Y);
+
+    /* sweeps penalised updates of all blocks in turn, starting from O; leaves O of the last. fit, unless NULL, after the last. */
+    int (*sweep)(struct uni_backend *, double *O, struct uni_fit *fit, int64_t sweeps, int terms);
+
+    /* S[g,k,:] = sum of R Z over the cells of group g */
+    int (*moments)(struct uni_backend *, double *S);
+
+    /* Per cell, in the caller's row order, all N_all rows: Z - R W, float (N_all,D) (W NULL: Z; skipped rows: Z), or R, float
+       (N_all,K), or the block, int32 (N_all) (skipped rows: zeros, -1). */
+    int (*read)(struct uni_backend *, enum uni_cells, const float *W, void *dst);
+
+    /* Runs task(context, i) for i = 0 .. n-1 on the backend's host threads, in any order: table work that is cut the same whatever
+       the number of threads. */
+    void (*each)(struct uni_backend *, int64_t n, void (*task)(void *context, int64_t i), void *context);
+
+    /* Safe after a failed open, and twice. */
+    void (*close)(struct uni_backend *);
+
+    char name[32];   /* "cpu (avx512)" */
+    int64_t threads; /* in use */
+    void *state;
+};
+
+enum { UNI_SAMPLE = 20000 }; /* most cells that the seeding looks at */
+
+void uni_cpu_backend(struct uni_backend *);
+void uni_cpu_describe(struct uni_backend_info *);
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The CPU backend: what it holds, opened and closed. Its operations are in cpu_passes.c, cpu_sweep.c and cpu_nearest.c. */
+#include "cpu_backend.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../error.h"
+#include "../method.h"
+
+static int64_t up(int64_t n, int64_t multiple)
+{
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+static struct uni_shape shape_of(const struct uni_problem *p, const struct uni_cpu_kernels *k)
+{
+    struct uni_shape s = {.D = p->D, .K = p->K, .Dv = up(p->D, k->width), .Kv = up(p->K, k->width), .Dr = up(p->D, k->block_rows)};
+    s.Kb = up(p->K, 8) < s.Kv ? up(p->K, 8) : s.Kv;
+    s.single = p->single;
+    s.shift = p->single;
+    for (int64_t i = 0; p->sigma && i < p->K; i++)
+        s.shift |= p->sigma[i] < 0.06;
+    return s;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+enum { ARRAYS = 15 };
+static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_cpu *c)
+{
+    const struct uni_problem *p = c->p;
+    const struct uni_shape *s = &c->shape;
+    const struct uni_layout *l = &c->layout;
+    const struct uni_array_row rows[ARRAYS] = {UNI_ARRAY(c->Z, p->N_all * s->D),
+                                               UNI_ARRAY(c->base, p->N * s->Kb * (s->single ? 4 : 2)),
+                                               UNI_ARRAY(c->L, p->N),
+                                               UNI_ARRAY(c->P, l->n_pieces * s->Kv),
+                                               UNI_ARRAY(c->mass, l->n_pieces * s->Kv),
+                                               UNI_ARRAY(c->slots, l->n_slots * s->Kv),
+                                               UNI_ARRAY(c->O, p->G * s->Kv),
+                                               UNI_ARRAY(c->r, s->Kv),
+                                               UNI_ARRAY(c->heads, l->n_heads * s->Kv),
+                                               UNI_ARRAY(c->parts, l->n_parts * s->Dr * s->Kv),
+                                               UNI_ARRAY(c->whole, c->threads * s->Dr * s->Kv),
+                                               UNI_ARRAY(c->Yt, s->D * s->Kv + 2 * s->Kv),
+                                               UNI_ARRAY(c->fit, 2 * most(l->n_tasks, l->n_steps)),
+                                               UNI_ARRAY(c->scratch, c->threads * c->scratch_floats),
+                                               UNI_ARRAY(c->sigma, s->Kv)};
+    memcpy(list, rows, sizeof rows);
+}
+
+static int64_t scratch_floats(const struct uni_shape *s)
+{
+    return up(uni_scratch_floats(s), 16) + up(s->Kv * s->Dv, 16) + up(s->Kv, 16) + up(s->Dr * s->Kv, 16) + 16;
+}
+
+float *uni_cpu_scratch(const struct uni_cpu *c, int thread)
+{
+    return c->scratch + thread * c->scratch_floats;
+}
+
+float *uni_cpu_minus_W(const struct uni_cpu *c, int thread)
+{
+    return uni_cpu_scratch(c, thread) + up(uni_scratch_floats(&c->shape), 16);
+}
+
+float *uni_cpu_weighted_P(const struct uni_cpu *c, int thread)
+{
+    return uni_cpu_minus_W(c, thread) + up(c->shape.Kv * c->shape.Dv, 16);
+}
+
+float *uni_cpu_run_S(const struct uni_cpu *c, int thread)
+{
+    return uni_cpu_weighted_P(c, thread) + up(c->shape.Kv, 16);
+}
+
+struct uni_run uni_cpu_run(const struct uni_cpu *c, int64_t i)
+{
+    const struct uni_cut *run = &c->layout.run[i];
+    return (struct uni_run){c->Z + run->first * c->shape.D, c->base + run->first * c->shape.Kb * (c->shape.single ? 4 : 2), c->L + run->first,
+                            run[1].first - run->first};
+}
+
+float *uni_cpu_run_sum(const struct uni_cpu *c, int64_t i)
+{
+    const struct uni_cut *run = &c->layout.run[i];
+    return run->slot < 0 ? c->mass + run->piece * c->shape.Kv : c->slots + run->slot * c->shape.Kv;
+}
+
+void uni_cpu_add_runs(const struct uni_cpu *c, int64_t piece)
+{
+    const struct uni_piece *q = &c->layout.piece[piece];
+    float *mass = c->mass + piece * c->shape.Kv;
+    if (q->runs == 1)
+        return;
+    const float *slot = c->slots + c->layout.run[q->run].slot * c->shape.Kv;
+    for (int64_t k = 0; k < c->shape.Kv; k++) {
+        double sum = 0;
+        for (int64_t i = 0; i < q->runs; i++)
+            sum += slot[i * c->shape.Kv + k];
+        mass[k] = (float)sum;
+    }
+}
+
+void uni_cpu_give_O(const struct uni_cpu *c, double *O)
+{
+    for (int64_t g = 0; g < c->p->G; g++)
+        memcpy(O + g * c->shape.K, c->O + g * c->shape.Kv, (size_t)c->shape.K * sizeof *O);
+}
+
+static void run_each(void *context, int64_t task, int thread)
+{
+    struct uni_cpu *c = context;
+    (void)thread;
+    c->each(c->each_context, task);
+}
+
+static void cpu_each(struct uni_backend *b, int64_t n, void (*task)(void *, int64_t), void *context)
+{
+    struct uni_cpu *c = b->state;
+    c->each = task;
+    c->each_context = context;
+    uni_pool_run(c->pool, run_each, c, n);
+}
+
+static int64_t threads_of(const struct uni_problem *p)
+{
+    return p->threads ? p->threads : uni_cpu_count();
+}
+
+static int64_t cpu_bytes(const struct uni_problem *p, const int64_t *group_cells)
+{
+    struct uni_array_row list[ARRAYS];
+    struct uni_cpu c = {.p = p, .kernels = uni_cpu_choose(), .threads = threads_of(p)};
+    if (!c.kernels)
+        return -1;
+    c.shape = shape_of(p, c.kernels);
+    c.scratch_floats = scratch_floats(&c.shape);
+    uni_layout_bound(&c.layout, p, group_cells);
+    list_arrays(list, &c);
+    int64_t layout = uni_layout_bytes(&c.layout, p), arrays = uni_arena_bytes(list, ARRAYS);
+    return layout < 0 || arrays < 0 ? -1 : layout + arrays;
+}
+
+static void gather_rows(void *context, int64_t task, int thread)
+{
+    struct uni_cpu *c = context;
+    int64_t end = (task + 1) * TILE * 64;
+    (void)thread;
+    for (int64_t i = task * TILE * 64; i < end && i < c->p->N_all; i++)
+        uni_matrix_row(c->Z + i * c->shape.D, c->source, c->p->row[i]);
+}
+
+static void cpu_close(struct uni_backend *b)
+{
+    struct uni_cpu *c = b->state;
+    if (!c)
+        return;
+    uni_pool_close(c->pool);
+    uni_layout_close(&c->layout);
+    uni_arena_close(&c->arena);
+    free(c);
+    b->state = NULL;
+}
+
+static void count_groups(int64_t *cells, const struct uni_problem *p)
+{
+    for (int64_t g = 0; g < p->G; g++)
+        cells[g] = p->piece[(g + 1) * p->Q] - p->piece[g * p->Q];
+}
+
+static int cpu_open(struct uni_backend *b, const struct uni_problem *p, const struct uni_matrix *source)
+{
+    int err = 0;
+    struct uni_array_row list[ARRAYS];
+    struct uni_cpu *c = calloc(1, sizeof *c);
+    int64_t *cells = calloc((size_t)p->G, sizeof *cells);
+    b->state = c;
+    if (!c || !cells)
+        TRY(uni_fail(UNI_MEMORY, "no memory for the cpu backend: %zu bytes asked for", sizeof *c + (size_t)p->G * 8));
+    c->p = p;
+    c->kernels = uni_cpu_choose();
+    if (!c->kernels)
+        TRY(UNI_BACKEND);
+    c->pool = uni_pool_open(threads_of(p));
+    if (!c->pool)
+        TRY(uni_fail(UNI_MEMORY, "no memory for %lld threads", (long long)threads_of(p)));
+    c->threads = uni_pool_threads(c->pool);
+    c->shape = shape_of(p, c->kernels);
+    c->scratch_floats = scratch_floats(&c->shape);
+    count_groups(cells, p);
+    uni_layout_bound(&c->layout, p, cells);
+    TRY(uni_layout_open(&c->layout, p));
+    list_arrays(list, c);
+    TRY(uni_arena_open(&c->arena, list, ARRAYS, "the cells"));
+    c->bias = c->Yt + c->shape.D * c->shape.Kv;
+    for (int64_t k = 0; k < p->K; k++)
+        c->sigma[k] = (float)p->sigma[k];
+    c->source = source;
+    uni_pool_run(c->pool, gather_rows, c, p->N_all / (TILE * 64) + 1);
+    c->source = NULL;
+    b->threads = c->threads;
+    snprintf(b->name, sizeof b->name, "cpu (%s)", c->kernels->name);
+done:
+    free(cells);
+    if (err)
+        cpu_close(b);
+    return err;
+}
+
+void uni_cpu_backend(struct uni_backend *b)
+{
+    *b = (struct uni_backend){.open = cpu_open,
+                              .bytes = cpu_bytes,
+                              .nearest = uni_cpu_nearest,
+                              .assign = uni_cpu_assign,
+                              .sweep = uni_cpu_sweep,
+                              .moments = uni_cpu_moments,
+                              .read = uni_cpu_read,
+                              .each = cpu_each,
+                              .close = cpu_close,
+                              .name = "cpu",
+                              .threads = uni_cpu_count()};
+}
+
+void uni_cpu_describe(struct uni_backend_info *info)
+{
+    const struct uni_cpu_kernels *kernels = uni_cpu_choose();
+    info->name = "cpu";
+    info->usable = kernels != NULL;
+    if (kernels)
+        snprintf(info->detail, sizeof info->detail, "%s, %lld CPU%s", kernels->name, (long long)uni_cpu_count(), uni_cpu_count() == 1 ? "" : "s");
+    else
+        snprintf(info->detail, sizeof info->detail, "%.150s", uni_last_error());
+}

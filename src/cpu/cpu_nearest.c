@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Nearest centroids of the sampled cells, for the seeding. */
+#include <string.h>
+
+#include "cpu_backend.h"
+
+enum { TASK_TILES = 8, SUM_TASKS = 16 };
+
+static void nearest_task(void *context, int64_t task, int thread)
+{
+    struct uni_cpu *c = context;
+    struct uni_shape shape = c->shape;
+    int64_t end = (task + 1) * TILE * TASK_TILES;
+    shape.K = c->X_centroids;
+    shape.Kv = (shape.K + c->kernels->width - 1) / c->kernels->width * c->kernels->width;
+    for (int64_t i = task * TILE * TASK_TILES; i < end && i < c->X_rows; i += TILE)
+        c->kernels->nearest(&shape, c->index + i, c->score + i, c->X + i * shape.D, c->X_rows - i < TILE ? c->X_rows - i : TILE, c->Yt, c->bias,
+                            uni_cpu_scratch(c, thread));
+}
+
+/* Sums of a share of the centroids, over the rows in order. */
+static void sum_task(void *context, int64_t task, int thread)
+{
+    struct uni_cpu *c = context;
+    int64_t D = c->shape.D, first = c->X_centroids * task / SUM_TASKS, end = c->X_centroids * (task + 1) / SUM_TASKS;
+    (void)thread;
+    memset(c->sum + first * D, 0, (size_t)((end - first) * D) * sizeof *c->sum);
+    memset(c->count + first, 0, (size_t)(end - first) * sizeof *c->count);
+    for (int64_t i = 0; i < c->X_rows; i++) {
+        int64_t k = c->index[i];
+        if (k < first || k >= end)
+            continue;
+        c->count[k]++;
+        for (int64_t d = 0; d < D; d++)
+            c->sum[k * D + d] += c->X[i * D + d];
+    }
+}
+
+int uni_cpu_nearest(struct uni_backend *b, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M, const float *Y,
+                    int64_t n)
+{
+    struct uni_cpu *c = b->state;
+    int64_t Kv = (n + c->kernels->width - 1) / c->kernels->width * c->kernels->width, D = c->shape.D;
+    c->X = X;
+    c->X_rows = M;
+    c->X_centroids = n;
+    c->index = index;
+    c->score = score;
+    c->sum = sum;
+    c->count = count;
+    for (int64_t k = 0; k < Kv; k++) {
+        c->bias[k] = k < n ? 0 : -1e30f;
+        for (int64_t d = 0; d < D; d++)
+            c->Yt[d * Kv + k] = k < n ? Y[k * D + d] : 0;
+    }
+    uni_pool_run(c->pool, nearest_task, c, M / (TILE * TASK_TILES) + 1);
+    if (sum)
+        uni_pool_run(c->pool, sum_task, c, SUM_TASKS);
+    return UNI_OK;
+}

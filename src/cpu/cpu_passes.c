@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The two passes around the sweeps, assign and moments, and reading what is per cell. */
+#include <string.h>
+
+#include "cpu_backend.h"
+
+/* Group g's -W, padded to whole vectors. */
+static void pack_minus_W(const struct uni_cpu *c, int64_t g, float *packed)
+{
+    const struct uni_shape *s = &c->shape;
+    const float *W = c->W + g * s->K * s->D;
+    for (int64_t k = 0; k < s->K; k++) {
+        for (int64_t d = 0; d < s->D; d++)
+            packed[k * s->Dv + d] = -W[k * s->D + d];
+        memset(packed + k * s->Dv + s->D, 0, (size_t)(s->Dv - s->D) * sizeof *packed);
+    }
+}
+
+/* The centroids by columns, scaled so that Yt.z + bias is the base-2 logarithm of exp(-dist / sigma). */
+static void pack_centroids(const struct uni_cpu *c, const float *Y)
+{
+    const struct uni_shape *s = &c->shape;
+    for (int64_t k = 0; k < s->Kv; k++) {
+        double scale = k < s->K ? 2 * 1.4426950408889634 / c->p->sigma[k] : 0;
+        c->bias[k] = k < s->K ? (float)-scale : -1e30f;
+        for (int64_t d = 0; d < s->D; d++)
+            c->Yt[d * s->Kv + k] = k < s->K ? (float)(scale * Y[k * s->D + d]) : 0;
+    }
+}
+
+static void assign_task(void *context, int64_t task, int thread)
+{
+    struct uni_cpu *c = context;
+    const struct uni_range *t = &c->layout.task[task];
+    struct uni_centroids centroids = {c->Yt, c->bias, c->sigma};
+    float *scratch = uni_cpu_scratch(c, thread), *minus_W = c->W ? uni_cpu_minus_W(c, thread) : NULL;
+    double *fit = c->want_fit ? c->fit + 2 * task : NULL;
+    int64_t group = -1;
+    if (fit)
+        fit[0] = fit[1] = 0;
+    for (int64_t i = t->first; i < t->first + t->n; i++) {
+        struct uni_run run = uni_cpu_run(c, i);
+        int64_t piece = c->layout.run[i].piece, g = c->layout.piece[piece].group;
+        if (c->W && g != group)
+            pack_minus_W(c, g, minus_W);
+        group = g;
+        c->kernels->assign(&c->shape, &run, c->P + piece * c->shape.Kv, minus_W, &centroids, uni_cpu_run_sum(c, i), fit, scratch);
+    }
+}
+
+static void add_group(void *context, int64_t g, int thread)
+{
+    struct uni_cpu *c = context;
+    double *O = c->O + g * c->shape.Kv;
+    (void)thread;
+    memset(O, 0, (size_t)c->shape.Kv * sizeof *O);
+    for (int64_t piece = c->layout.group_piece[g]; piece < c->layout.group_piece[g + 1]; piece++) {
+        const float *mass = c->mass + piece * c->shape.Kv;
+        uni_cpu_add_runs(c, piece);
+        for (int64_t k = 0; k < c->shape.K; k++)
+            O[k] += mass[k];
+    }
+}
+
+int uni_cpu_assign(struct uni_backend *b, double *O, struct uni_fit *fit, const float *W, const float *Y)
+{
+    struct uni_cpu *c = b->state;
+    c->W = W;
+    c->want_fit = fit != NULL;
+    pack_centroids(c, Y);
+    uni_pool_run(c->pool, assign_task, c, c->layout.n_tasks);
+    uni_pool_run(c->pool, add_group, c, c->p->G);
+    for (int64_t i = 0; i < c->layout.n_pieces * c->shape.Kv; i++) /* R is base now: no penalty */
+        c->P[i] = i % c->shape.Kv < c->shape.K;
+    memset(c->r, 0, (size_t)c->shape.Kv * sizeof *c->r);
+    for (int64_t g = 0; g < c->p->G; g++)
+        for (int64_t k = 0; k < c->shape.K; k++)
+            c->r[k] += c->O[g * c->shape.Kv + k];
+    uni_cpu_give_O(c, O);
+    if (fit) {
+        *fit = (struct uni_fit){0};
+        for (int64_t t = 0; t < c->layout.n_tasks; t++) {
+            fit->distance += c->fit[2 * t];
+            fit->entropy += c->fit[2 * t + 1];
+        }
+    }
+    return UNI_OK;
+}
+
+static void add_moments(double *total, const float *part, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        total[i] += part[i];
+}
+
+/* (Dr,Kv) -> (K,D) */
+static void turn(const struct uni_shape *s, double *S, const double *moments)
+{
+    for (int64_t k = 0; k < s->K; k++)
+        for (int64_t d = 0; d < s->D; d++)
+            S[k * s->D + d] = moments[d * s->Kv + k];
+}
+
+static void moments_task(void *context, int64_t task, int thread)
+{
+    struct uni_cpu *c = context;
+    const struct uni_shape *s = &c->shape;
+    const struct uni_slice *slice = &c->layout.slice[task];
+    int64_t entries = s->D * s->Kv;
+    float *run_S = uni_cpu_run_S(c, thread);
+    double *total = slice->part < 0 ? c->whole + thread * s->Dr * s->Kv : c->parts + slice->part * s->Dr * s->Kv;
+    memset(total, 0, (size_t)entries * sizeof *total);
+    for (int64_t i = slice->run; i < slice->run + slice->runs; i++) {
+        struct uni_run run = uni_cpu_run(c, i);
+        c->kernels->moments(s, &run, c->P + c->layout.run[i].piece * s->Kv, run_S, uni_cpu_scratch(c, thread));
+        add_moments(total, run_S, entries);
+    }
+    if (slice->part < 0)
+        turn(s, c->S + slice->group * s->K * s->D, total);
+}
+
+static void add_slices(void *context, int64_t g, int thread)
+{
+    struct uni_cpu *c = context;
+    const struct uni_shape *s = &c->shape;
+    int64_t first = c->layout.group_slice[g], n = c->layout.group_slice[g + 1] - first;
+    (void)thread;
+    if (n == 1)
+        return;
+    double *total = c->parts + c->layout.slice[first].part * s->Dr * s->Kv;
+    for (int64_t i = 1; i < n; i++) {
+        const double *part = c->parts + c->layout.slice[first + i].part * s->Dr * s->Kv;
+        for (int64_t e = 0; e < s->D * s->Kv; e++)
+            total[e] += part[e];
+    }
+    turn(s, c->S + g * s->K * s->D, total);
+}
+
+int uni_cpu_moments(struct uni_backend *b, double *S)
+{
+    struct uni_cpu *c = b->state;
+    c->S = S;
+    uni_pool_run(c->pool, moments_task, c, c->layout.n_slices);
+    uni_pool_run(c->pool, add_slices, c, c->p->G);
+    return UNI_OK;
+}
+
+static void read_task(void *context, int64_t task, int thread)
+{
+    struct uni_cpu *c = context;
+    const struct uni_range *t = &c->layout.task[task];
+    float *scratch = uni_cpu_scratch(c, thread), *minus_W = uni_cpu_minus_W(c, thread);
+    int64_t group = -1;
+    for (int64_t i = t->first; i < t->first + t->n; i++) {
+        struct uni_run run = uni_cpu_run(c, i);
+        const struct uni_piece *piece = &c->layout.piece[c->layout.run[i].piece];
+        const float *P = c->P + c->layout.run[i].piece * c->shape.Kv;
+        const int64_t *row = c->p->row + c->layout.run[i].first;
+        if (c->what == UNI_CELLS_R) {
+            c->kernels->assignments(&c->shape, &run, P, row, c->dst, scratch);
+        } else if (c->what == UNI_CELLS_BLOCK) {
+            for (int64_t j = 0; j < run.n; j++)
+                ((int32_t *)c->dst)[row[j]] = piece->block;
+        } else if (c->W) {
+            if (piece->group != group)
+                pack_minus_W(c, piece->group, minus_W);
+            group = piece->group;
+            c->kernels->correct(&c->shape, &run, P, minus_W, row, c->dst, scratch);
+        } else {
+            for (int64_t j = 0; j < run.n; j++)
+                memcpy((float *)c->dst + row[j] * c->shape.D, run.Z + j * c->shape.D, (size_t)c->shape.D * sizeof(float));
+        }
+    }
+}
+
+static void read_skipped(const struct uni_cpu *c)
+{
+    const struct uni_problem *p = c->p;
+    for (int64_t i = p->N; i < p->N_all; i++) {
+        if (c->what == UNI_CELLS_R)
+            memset((float *)c->dst + p->row[i] * p->K, 0, (size_t)p->K * sizeof(float));
+        else if (c->what == UNI_CELLS_BLOCK)
+            ((int32_t *)c->dst)[p->row[i]] = -1;
+        else
+            memcpy((float *)c->dst + p->row[i] * p->D, c->Z + i * p->D, (size_t)p->D * sizeof(float));
+    }
+}
+
+int uni_cpu_read(struct uni_backend *b, enum uni_cells what, const float *W, void *dst)
+{
+    struct uni_cpu *c = b->state;
+    c->what = what;
+    c->W = W;
+    c->dst = dst;
+    uni_pool_run(c->pool, read_task, c, c->layout.n_tasks);
+    read_skipped(c);
+    return UNI_OK;
+}

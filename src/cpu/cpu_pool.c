@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
+#include "cpu_pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct worker {
+    struct uni_pool *pool;
+    pthread_t id;
+    int number;
+};
+
+struct uni_pool {
+    int threads, spins, helpers; /* helpers: workers worth waking, one for each CPU but the caller's */
+    uni_task task;
+    void *context;
+    int64_t tasks;
+    _Alignas(64) atomic_llong next; /* task to take */
+    _Alignas(64) atomic_uint job;   /* counts jobs: a change wakes the workers */
+    _Alignas(64) atomic_int inside; /* workers that may be looking at the job */
+    atomic_int open;                /* is there a job to look at? */
+    atomic_int sleeping;
+    atomic_int ending;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct worker *workers;
+};
+
+static void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+static void take_tasks(struct uni_pool *p, int thread)
+{
+    for (;;) {
+        int64_t task = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
+        if (task >= p->tasks)
+            return;
+        p->task(p->context, task, thread);
+    }
+}
+
+/* Jobs follow each other within microseconds, so a worker looks a while before it sleeps. */
+static void await_job(struct uni_pool *p, unsigned seen)
+{
+    for (int i = 0; i < p->spins; i++) {
+        if (atomic_load_explicit(&p->job, memory_order_acquire) != seen)
+            return;
+        relax();
+    }
+    pthread_mutex_lock(&p->lock);
+    atomic_fetch_add(&p->sleeping, 1);
+    while (atomic_load(&p->job) == seen)
+        pthread_cond_wait(&p->wake, &p->lock);
+    atomic_fetch_sub(&p->sleeping, 1);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* A worker that comes late, or not at all, holds nobody up: the caller closes the job and waits for those inside only. */
+static void *work(void *argument)
+{
+    struct worker *w = argument;
+    struct uni_pool *p = w->pool;
+    for (unsigned seen = 0;;) {
+        await_job(p, seen);
+        seen = atomic_load(&p->job);
+        if (atomic_load(&p->ending))
+            return NULL;
+        atomic_fetch_add(&p->inside, 1);
+        if (atomic_load(&p->open))
+            take_tasks(p, w->number);
+        atomic_fetch_sub(&p->inside, 1);
+    }
+}
+
+static void announce(struct uni_pool *p, int workers)
+{
+    atomic_fetch_add(&p->job, 1);
+    if (atomic_load(&p->sleeping) == 0)
+        return;
+    pthread_mutex_lock(&p->lock);
+    for (int i = 0; i < workers; i++)
+        pthread_cond_signal(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void uni_pool_run(struct uni_pool *p, uni_task task, void *context, int64_t tasks)
+{
+    if (p->threads == 1 || tasks <= 1) {
+        for (int64_t i = 0; i < tasks; i++)
+            task(context, i, 0);
+        return;
+    }
+    p->task = task;
+    p->context = context;
+    p->tasks = tasks;
+    atomic_store(&p->next, 0);
+    atomic_store(&p->open, 1);
+    announce(p, p->helpers < tasks ? p->helpers : (int)tasks - 1);
+    take_tasks(p, 0);
+    atomic_store(&p->open, 0);
+    for (int i = 0; atomic_load(&p->inside) > 0; i++) {
+        relax();
+        if (i >= 1000) {
+            sched_yield(); /* a worker inside may need this CPU */
+            i = 0;
+        }
+    }
+}
+
+static void start_workers(struct uni_pool *p, int64_t threads)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are the caller's business */
+    for (p->threads = 1; p->threads < threads; p->threads++) {
+        struct worker *w = &p->workers[p->threads - 1];
+        w->pool = p;
+        w->number = p->threads;
+        if (pthread_create(&w->id, NULL, work, w) != 0)
+            break;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+struct uni_pool *uni_pool_open(int64_t threads)
+{
+    struct uni_pool *p = aligned_alloc(64, (sizeof *p + 63) / 64 * 64);
+    if (!p)
+        return NULL;
+    int64_t cpus = uni_cpu_count();
+    *p = (struct uni_pool){.threads = 1, .spins = threads <= cpus ? 20000 : 50};
+    p->helpers = (int)(threads < cpus ? threads : cpus) - 1;
+    p->workers = calloc((size_t)threads, sizeof *p->workers);
+    if (!p->workers) {
+        free(p);
+        return NULL;
+    }
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->wake, NULL);
+    start_workers(p, threads);
+    return p;
+}
+
+int uni_pool_threads(const struct uni_pool *p)
+{
+    return p->threads;
+}
+
+void uni_pool_close(struct uni_pool *p)
+{
+    if (!p)
+        return;
+    atomic_store(&p->ending, 1);
+    announce(p, p->threads);
+    for (int i = 0; i < p->threads - 1; i++)
+        pthread_join(p->workers[i].id, NULL);
+    pthread_mutex_destroy(&p->lock);
+    pthread_cond_destroy(&p->wake);
+    free(p->workers);
+    free(p);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <immintrin.h>
+
+#define WIDTH 8
+#define KERNELS uni_kernels_avx2
+#define ISA_NAME "avx2"
+#define PANEL 3
+#define PANEL_ROWS 4
+#include "vec_common.h"
+
+INLINE vf half_load(const uint16_t *at)
+{
+    return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)at));
+}
+
+INLINE void half_store(uint16_t *at, vf v)
+{
+    _mm_storeu_si128((__m128i *)(void *)at, _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT));
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <immintrin.h>
+
+#define WIDTH 16
+#define KERNELS uni_kernels_avx512
+#define ISA_NAME "avx512"
+#define PANEL 7 /* most vectors of columns in a product's register block, and its rows */
+#define PANEL_ROWS 3
+#include "vec_common.h"
+
+INLINE vf half_load(const uint16_t *at)
+{
+    return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at));
+}
+
+INLINE void half_store(uint16_t *at, vf v)
+{
+    _mm256_storeu_si256((__m256i *)(void *)at, _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT));
+}

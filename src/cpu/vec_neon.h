@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <arm_neon.h>
+
+#define WIDTH 4
+#define KERNELS uni_kernels_neon
+#define ISA_NAME "neon"
+#define PANEL 4
+#define PANEL_ROWS 6
+#include "vec_common.h"
+
+INLINE vf half_load(const uint16_t *at)
+{
+    return (vf)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(at)));
+}
+
+INLINE void half_store(uint16_t *at, vf v)
+{
+    vst1_u16(at, vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)v)));
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Observed and expected mass of every level in every cluster, and the objective's term that couples them. */
+#include <string.h>
+
+#include "formula.h"
+#include "method.h"
+
+void uni_levels_of_groups(double *level_O, const double *O, const struct uni_problem *p)
+{
+    memset(level_O, 0, (size_t)(p->B * p->K) * sizeof *level_O);
+    for (int64_t g = 0; g < p->G; g++)
+        for (int v = 0; v < p->V; v++) {
+            double *level = level_O + p->group_level[g * p->V + v] * p->K;
+            for (int64_t k = 0; k < p->K; k++)
+                level[k] += O[g * p->K + k];
+        }
+}
+
+/* E[l,k] = pr_l * sum over levels of O[l,k]. The first variable's levels hold every cell once. */
+void uni_expected(double *E, const double *level_O, const struct uni_problem *p)
+{
+    double *r_sum = E; /* made in the first row, which is scaled last */
+    memset(E, 0, (size_t)p->K * sizeof *E);
+    for (int64_t l = 0; l < p->B; l++)
+        for (int64_t k = 0; k < p->K; k++)
+            r_sum[k] += level_O[l * p->K + k];
+    for (int64_t k = 0; k < p->K; k++)
+        r_sum[k] /= p->V;
+    for (int64_t l = p->B - 1; l >= 0; l--)
+        for (int64_t k = 0; k < p->K; k++)
+            E[l * p->K + k] = r_sum[k] * p->level_share[l];
+}
+
+double uni_diversity(const double *level_O, const double *E, const struct uni_problem *p)
+{
+    double sum = 0;
+    for (int64_t l = 0; l < p->B; l++)
+        for (int64_t k = 0; k < p->K; k++)
+            if (level_O[l * p->K + k] > 0)
+                sum += uni_diversity_term(p->sigma[k], p->level_theta[l], level_O[l * p->K + k], E[l * p->K + k]);
+    return sum;
+}

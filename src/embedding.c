@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The caller's matrix: checked once, read row by row in any layout. */
+#include <math.h>
+#include <string.h>
+
+#include "error.h"
+#include "method.h"
+
+static double value_at(const struct uni_matrix *m, int64_t i, int64_t j)
+{
+    const char *at = (const char *)m->data + i * m->row_stride + j * m->col_stride;
+    if (m->dtype == UNI_FLOAT64) {
+        double value;
+        memcpy(&value, at, sizeof value);
+        return value;
+    }
+    float value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+void uni_matrix_row(float *dst, const struct uni_matrix *m, int64_t row)
+{
+    if (m->dtype == UNI_FLOAT32 && m->col_stride == 4) {
+        memcpy(dst, (const char *)m->data + row * m->row_stride, (size_t)m->n_dims * 4);
+        return;
+    }
+    for (int64_t j = 0; j < m->n_dims; j++)
+        dst[j] = (float)value_at(m, row, j);
+}
+
+int uni_normalise(float *row, int64_t D)
+{
+    float largest = 0;
+    double squares = 0;
+    for (int64_t j = 0; j < D; j++)
+        largest = fmaxf(largest, fabsf(row[j]));
+    if (!(largest > 0))
+        return 0;
+    for (int64_t j = 0; j < D; j++) {
+        row[j] /= largest;
+        squares += (double)row[j] * row[j];
+    }
+    float scale = (float)(1 / sqrt(squares));
+    for (int64_t j = 0; j < D; j++)
+        row[j] *= scale;
+    return 1;
+}
+
+/* A float64 beyond float32's range counts as infinite: it would become so. The difference of a finite value with itself is 0. */
+static int row_is_finite(const struct uni_matrix *m, int64_t i)
+{
+    if (m->dtype == UNI_FLOAT32 && m->col_stride == 4 && (uintptr_t)m->data % 4 == 0 && m->row_stride % 4 == 0) {
+        const float *row = (const float *)(const void *)((const char *)m->data + i * m->row_stride);
+        float sum = 0;
+        for (int64_t j = 0; j < m->n_dims; j++)
+            sum += row[j] - row[j];
+        return sum == 0;
+    }
+    for (int64_t j = 0; j < m->n_dims; j++)
+        if (!isfinite((float)value_at(m, i, j)))
+            return 0;
+    return 1;
+}
+
+static int check_finite(const struct uni_matrix *m)
+{
+    int64_t count = 0, first_row = -1, first_column = -1;
+    for (int64_t i = 0; i < m->n_cells; i++) {
+        if (row_is_finite(m, i))
+            continue;
+        for (int64_t j = 0; j < m->n_dims; j++) {
+            if (isfinite((float)value_at(m, i, j)))
+                continue;
+            if (count++ == 0)
+                first_row = i, first_column = j;
+        }
+    }
+    if (count)
+        return uni_fail(UNI_INPUT, "the embedding has %lld non-finite value%s (NaN or infinite), %sat row %lld, column %lld (from 1); remove these cells first",
+                        (long long)count, count == 1 ? "" : "s", count == 1 ? "" : "the first ", (long long)first_row + 1, (long long)first_column + 1);
+    return UNI_OK;
+}
+
+/* Harmony compares directions from the origin: a column far from zero makes all cells look alike. Principal components are centred. */
+static void warn_uncentred(const struct uni_matrix *m, struct uni_warnings *warnings)
+{
+    int64_t step = m->n_cells / 1000 + 1;
+    for (int64_t j = 0; j < m->n_dims; j++) {
+        double first = value_at(m, 0, j), sum = 0, squares = 0, n = 0;
+        for (int64_t i = 0; i < m->n_cells; i += step, n++) {
+            double x = value_at(m, i, j) - first;
+            sum += x;
+            squares += x * x;
+        }
+        double mean = first + sum / n, spread = sqrt(fmax(squares / n - (sum / n) * (sum / n), 0));
+        if (fabs(mean) > 50 * spread && spread > 0) {
+            uni_warn(warnings, "column %lld of the embedding has mean %.4g and a spread of only %.4g: the embedding is not centred, so all cells look alike to "
+                     "Harmony; subtract the column means first", (long long)j + 1, mean, spread);
+            return;
+        }
+    }
+}
+
+int uni_matrix_check(const struct uni_matrix *given, struct uni_matrix *plain, struct uni_warnings *warnings)
+{
+    if (!given->data)
+        return uni_fail(UNI_INPUT, "the embedding's data is NULL");
+    if (given->dtype != UNI_FLOAT32 && given->dtype != UNI_FLOAT64)
+        return uni_fail(UNI_INPUT, "the embedding's dtype is %d; it must be UNI_FLOAT32 or UNI_FLOAT64", (int)given->dtype);
+    *plain = *given;
+    if (!given->row_stride && !given->col_stride) {
+        plain->col_stride = given->dtype == UNI_FLOAT64 ? 8 : 4;
+        plain->row_stride = plain->col_stride * given->n_dims;
+    }
+    int err = check_finite(plain);
+    if (!err)
+        warn_uncentred(plain, warnings);
+    return err;
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The method: uni_run is the loop, top to bottom; uni_open and uni_close around it. What can be read afterwards: result.c. */
+#include "harmony.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "error.h"
+#include "formula.h"
+
+static double seconds_now(void)
+{
+    struct timespec t;
+    timespec_get(&t, TIME_UTC);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Adds the time since *from to *stage, and sets *from to now. */
+static void lap(double *stage, double *from)
+{
+    double now = seconds_now();
+    *stage += now - *from;
+    *from = now;
+}
+
+void uni_warn(struct uni_warnings *w, const char *format, ...)
+{
+    if (w->n == UNI_MAX_WARNINGS)
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(w->text[w->n], sizeof w->text[0], format, args);
+    va_end(args);
+    w->n++;
+}
+
+/* ---- open ---------------------------------------------------------------------------------------------------------------- */
+
+static int choose_backend(struct uni_backend *b, enum uni_backend_kind kind)
+{
+    if (kind == UNI_BACKEND_CUDA)
+        return uni_fail(UNI_BACKEND, "this build has no cuda backend; use backend cpu, or auto");
+    uni_cpu_backend(b);
+    return UNI_OK;
+}
+
+enum { TABLES = 9 };
+static void list_tables(struct uni_array_row list[TABLES], struct uni_harmony *h)
+{
+    const struct uni_problem *p = &h->cells.problem;
+    const struct uni_options *o = &h->options;
+    int64_t tests = o->sweeps > o->window + 1 ? o->sweeps : 1; /* objectives a round: all where the sweep rule can fire */
+    const struct uni_array_row rows[TABLES] = {UNI_ARRAY(h->Y, p->K * p->D),
+                                               UNI_ARRAY(h->start, p->K * p->D),
+                                               UNI_ARRAY(h->O, p->G * p->K),
+                                               UNI_ARRAY(h->level_O, 2 * p->B * p->K),
+                                               UNI_ARRAY(h->S, p->G * p->K * p->D),
+                                               UNI_ARRAY(h->W, p->G * p->K * p->D),
+                                               UNI_ARRAY(h->scratch, uni_ridge_scratch(p->K, p->D, p->G)),
+                                               UNI_ARRAY(h->rounds, o->max_rounds + 1),
+                                               UNI_ARRAY(h->objectives, o->max_rounds * tests + 2)};
+    memcpy(list, rows, sizeof rows);
+}
+
+static int checked_sizes(const struct uni_problem *p)
+{
+    int64_t product;
+    if (__builtin_mul_overflow(p->G * p->K, p->D * 64, &product) || product > INT64_MAX / 64)
+        return uni_fail(UNI_MEMORY, "%lld levels x %lld clusters x %lld dimensions are too many for the tables; use fewer", (long long)p->G,
+                        (long long)p->K, (long long)p->D);
+    return UNI_OK;
+}
+
+static int predict(int64_t *bytes, struct uni_harmony *h)
+{
+    const struct uni_problem *p = &h->cells.problem;
+    struct uni_array_row list[TABLES];
+    int err = checked_sizes(p);
+    if (err)
+        return err;
+    list_tables(list, h);
+    int64_t tables = uni_arena_bytes(list, TABLES), backend = h->backend.bytes(p, h->cells.group_cells);
+    int64_t seed = uni_seed_bytes(p->N, p->D, p->K), rest = uni_problem_bytes(&h->cells);
+    if (tables < 0 || backend < 0 || seed < 0 || backend > INT64_MAX / 2)
+        return uni_fail(UNI_MEMORY, "%lld cells with %lld clusters need more memory than 2^62 bytes; use fewer", (long long)p->N, (long long)p->K);
+    *bytes = tables + backend + seed + rest;
+    return UNI_OK;
+}
+
+static int reduce_clusters(struct uni_harmony *h)
+{
+    int64_t K = h->cells.problem.K, distinct = h->seed.distinct > 0 ? h->seed.distinct : 1;
+    if (!h->options.centroids && K > distinct) {
+        uni_warn(&h->warnings, "%lld clusters asked for, but there are only %lld different cells: using %lld clusters", (long long)K,
+                 (long long)distinct, (long long)distinct);
+        K = distinct;
+    }
+    return uni_problem_settle(&h->cells, &h->options, K);
+}
+
+static int take_centroids(struct uni_harmony *h)
+{
+    const struct uni_problem *p = &h->cells.problem;
+    if (!h->options.centroids)
+        return UNI_OK;
+    for (int64_t k = 0; k < p->K; k++) {
+        float *y = h->Y + k * p->D;
+        memcpy(y, h->options.centroids + k * p->D, (size_t)p->D * sizeof *y);
+        for (int64_t d = 0; d < p->D; d++)
+            if (!isfinite(y[d]))
+                return uni_fail(UNI_INPUT, "starting centroid %lld (from 1) has a non-finite value in column %lld", (long long)k + 1, (long long)d + 1);
+        if (!uni_normalise(y, p->D))
+            return uni_fail(UNI_INPUT, "starting centroid %lld (from 1) is all zeros: it has no direction", (long long)k + 1);
+    }
+    return UNI_OK;
+}
+
+static int open_run(struct uni_harmony *h, const struct uni_matrix *embedding, const struct uni_batch *batches, int n_batches)
+{
+    int err = 0;
+    struct uni_problem *p = &h->cells.problem;
+    struct uni_array_row list[TABLES];
+    struct uni_matrix plain;
+    TRY(uni_problem_open(&h->cells, &h->warnings, embedding->n_cells, embedding->n_dims, batches, n_batches, &h->options));
+    TRY(uni_matrix_check(embedding, &plain, &h->warnings));
+    TRY(choose_backend(&h->backend, h->options.backend));
+    TRY(checked_sizes(p));
+    TRY(uni_problem_sort(&h->cells, batches, &h->options));
+    TRY(uni_seed_open(&h->seed, p, &plain, p->K, (uint64_t)h->options.seed));
+    TRY(reduce_clusters(h));
+    TRY(predict(&h->summary.bytes, h));
+    list_tables(list, h);
+    TRY(uni_arena_open(&h->tables, list, TABLES, "the tables of clusters"));
+    TRY(take_centroids(h));
+    TRY(h->backend.open(&h->backend, p, &plain));
+done:
+    return err;
+}
+
+int uni_open(struct uni_harmony **run, const struct uni_matrix *embedding, const struct uni_batch *batches, int n_batches,
+             const struct uni_options *options)
+{
+    double from = seconds_now();
+    *run = NULL;
+    if (!embedding || !batches || !options)
+        return uni_fail(UNI_INPUT, "the embedding, the batches or the options are NULL");
+    struct uni_harmony *h = calloc(1, sizeof *h);
+    if (!h)
+        return uni_fail(UNI_MEMORY, "no memory for a run: %zu bytes asked for", sizeof *h);
+    h->options = *options;
+    int err = open_run(h, embedding, batches, n_batches);
+    if (err) {
+        uni_close(h);
+        return err;
+    }
+    h->options.centroids = NULL; /* the caller's arrays are his own again */
+    h->options.cluster_sigma = NULL;
+    h->given_centroids = options->centroids != NULL;
+    lap(&h->summary.seconds_open, &from);
+    *run = h;
+    return UNI_OK;
+}
+
+int uni_plan(struct uni_plan *plan, int64_t n_cells, int64_t n_dims, const struct uni_batch *batches, int n_batches,
+             const struct uni_options *options)
+{
+    int err = 0;
+    struct uni_harmony *h = calloc(1, sizeof *h);
+    memset(plan, 0, sizeof *plan);
+    if (!h)
+        return uni_fail(UNI_MEMORY, "no memory for a plan: %zu bytes asked for", sizeof *h);
+    h->options = *options;
+    TRY(uni_problem_open(&h->cells, &h->warnings, n_cells, n_dims, batches, n_batches, options));
+    TRY(choose_backend(&h->backend, options->backend));
+    TRY(predict(&plan->bytes, h));
+    plan->n_cells = n_cells;
+    plan->n_dims = n_dims;
+    plan->n_levels = h->cells.n_levels;
+    plan->n_clusters = h->cells.problem.K;
+    plan->threads = h->backend.threads;
+    plan->backend = "cpu";
+done:
+    uni_close(h);
+    return err;
+}
+
+void uni_close(struct uni_harmony *h)
+{
+    if (!h)
+        return;
+    if (h->backend.close)
+        h->backend.close(&h->backend);
+    uni_seed_close(&h->seed);
+    uni_arena_close(&h->tables);
+    uni_problem_close(&h->cells);
+    free(h);
+}
+
+/* ---- run ----------------------------------------------------------------------------------------------------------------- */
+
+/* The objective from its sums over cells and the tables; leaves O by level and E. */
+static double record_objective(struct uni_harmony *h, const struct uni_fit *fit, int64_t round, int64_t sweep)
+{
+    const struct uni_problem *p = &h->cells.problem;
+    double scale = uni_objective_scale((double)p->N), *E = h->level_O + p->B * p->K;
+    uni_levels_of_groups(h->level_O, h->O, p);
+    uni_expected(E, h->level_O, p);
+    struct uni_objective *o = &h->objectives[h->n_objectives++];
+    o->round = round;
+    o->sweep = sweep;
+    o->diversity = scale * uni_diversity(h->level_O, E, p);
+    o->total = scale * (fit->distance + fit->entropy) + o->diversity;
+    o->distance = h->options.terms ? scale * fit->distance : NAN;
+    o->entropy = h->options.terms ? scale * fit->entropy : NAN;
+    return o->total;
+}
+
+/* Stop the sweeps? The mean of the newest `window` objectives against the mean of those one earlier (harmony2.md section 4). */
+static int sweeps_settled(const struct uni_harmony *h, int64_t sweeps)
+{
+    int64_t window = h->options.window;
+    const struct uni_objective *newest = &h->objectives[h->n_objectives - 1];
+    double old = 0, new = 0;
+    if (sweeps - 1 <= window)
+        return 0;
+    for (int64_t i = 0; i < window; i++) {
+        new += newest[-i].total;
+        old += newest[-i - 1].total;
+    }
+    return fabs(old - new) < h->options.sweep_tol * fabs(old);
+}
+
+/* One round's sweeps. Where the rule cannot fire, one objective, after the last, is enough. */
+static int run_sweeps(struct uni_harmony *h, int64_t round, int64_t *sweeps)
+{
+    const struct uni_options *o = &h->options;
+    struct uni_fit fit;
+    int64_t at_once = o->sweeps > o->window + 1 ? 1 : o->sweeps;
+    for (*sweeps = 0; *sweeps < o->sweeps;) {
+        int err = h->backend.sweep(&h->backend, h->O, &fit, at_once, o->terms);
+        if (err)
+            return err;
+        *sweeps += at_once;
+        if (!isfinite(record_objective(h, &fit, round, *sweeps)))
+            return uni_fail(UNI_NUMERIC, "the objective of round %lld is not finite; try a larger sigma or a smaller theta", (long long)round);
+        if (sweeps_settled(h, *sweeps))
+            break;
+    }
+    return UNI_OK;
+}
+
+static int run_ridge(struct uni_harmony *h, struct uni_round *r)
+{
+    struct uni_ridge ridge = {
+        .cutoff = h->options.cutoff, .alpha = h->options.alpha, .lambda = h->cells.lambda, .group_cells = h->cells.group_cells};
+    const struct uni_problem *p = &h->cells.problem;
+    int err = uni_ridge_solve(&ridge, h->W, h->Y, h->S, h->O, h->level_O + p->B * p->K, p, &h->backend, h->scratch);
+    r->change = ridge.change;
+    r->pruned_pairs = ridge.pruned_pairs;
+    r->skipped_clusters = ridge.skipped_clusters;
+    return err;
+}
+
+/* Stop the rounds? Two rules (harmony2.md section 4). */
+static int rounds_settled(const struct uni_options *o, const struct uni_round *r, int64_t round)
+{
+    double tol = isnan(o->tol) ? (o->stop == UNI_STOP_CHANGE ? 0.03 : 0.01) : o->tol;
+    if (tol < 0)
+        return 0;
+    return o->stop == UNI_STOP_CHANGE ? round >= 2 && r->change < tol : r->objective_change < tol;
+}
+
+static int report(struct uni_harmony *h, double from)
+{
+    struct uni_progress progress = {.round = h->n_rounds, .max_rounds = h->options.max_rounds, .seconds = seconds_now() - from};
+    progress.objective = h->objectives[h->n_objectives - 1].total;
+    progress.change = h->n_rounds ? h->rounds[h->n_rounds - 1].change : 1;
+    if (h->options.progress && h->options.progress(&progress, h->options.progress_user))
+        return uni_fail(UNI_STOPPED, "stopped by the caller after round %lld", (long long)h->n_rounds);
+    return UNI_OK;
+}
+
+static int start_centroids(struct uni_harmony *h)
+{
+    const struct uni_problem *p = &h->cells.problem;
+    int err = h->given_centroids ? UNI_OK : uni_seed_run(&h->seed, h->Y, &h->backend, p->K, p->D, (uint64_t)h->options.seed);
+    memcpy(h->start, h->Y, (size_t)(p->K * p->D) * sizeof *h->Y);
+    uni_seed_close(&h->seed);
+    return err;
+}
+
+static int run_rounds(struct uni_harmony *h)
+{
+    int err = 0;
+    struct uni_summary *s = &h->summary;
+    struct uni_backend *b = &h->backend;
+    struct uni_fit fit;
+    double from = seconds_now(), began = from, old;
+    TRY(start_centroids(h));
+    lap(&s->seconds_seed, &from);
+    h->reason = UNI_ROUND_LIMIT;
+    for (int64_t round = 1; round <= h->options.max_rounds; round++) {
+        struct uni_round *r = &h->rounds[round - 1];
+        double round_began = from;
+        TRY(b->assign(b, h->O, round == 1 ? &fit : NULL, round == 1 ? NULL : h->W, h->Y));
+        lap(&s->seconds_assign, &from);
+        if (round == 1) {
+            record_objective(h, &fit, 0, 0);
+            TRY(report(h, began));
+        }
+        old = h->objectives[h->n_objectives - 1].total;
+        TRY(run_sweeps(h, round, &r->sweeps));
+        lap(&s->seconds_sweep, &from);
+        TRY(b->moments(b, h->S));
+        lap(&s->seconds_moments, &from);
+        TRY(run_ridge(h, r));
+        lap(&s->seconds_ridge, &from);
+        r->objective = h->objectives[h->n_objectives - 1].total;
+        r->objective_change = (old - r->objective) / fabs(old);
+        r->seconds = from - round_began;
+        h->n_rounds = round;
+        TRY(report(h, began));
+        if (rounds_settled(&h->options, r, round)) {
+            h->reason = UNI_CONVERGED;
+            break;
+        }
+    }
+done:
+    return err;
+}
+
+int uni_run(struct uni_harmony *h)
+{
+    double from = seconds_now();
+    if (h->reason != UNI_NOT_RUN)
+        return uni_fail(UNI_INPUT, "this run has been run; open a new one");
+    int err = UNI_OK;
+    if (h->cells.n_levels < 2) {
+        uni_warn(&h->warnings, "only one batch level has cells: there is nothing to integrate, and the embedding comes back unchanged");
+        h->reason = UNI_ONE_LEVEL;
+    } else if (h->options.max_rounds == 0) {
+        h->reason = UNI_NO_ROUNDS;
+    } else {
+        err = run_rounds(h);
+    }
+    if (err)
+        h->reason = err == UNI_STOPPED ? UNI_STOPPED_BY_CALLER : UNI_FAILED;
+    lap(&h->summary.seconds_run, &from);
+    return err;
+}

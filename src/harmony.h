@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a run holds: shared by the loop (harmony.c) and by what is read afterwards (result.c). */
+#ifndef UNI_HARMONY_H
+#define UNI_HARMONY_H
+
+#include "method.h"
+
+struct uni_harmony {
+    struct uni_options options;
+    struct uni_cells_sorted cells;
+    struct uni_seed seed;
+    struct uni_backend backend;
+    struct uni_arena tables;
+    float *Y, *start;            /* (K,D) */
+    double *O;                   /* (G,K) */
+    double *level_O;             /* (2,B,K): O by level, then E */
+    double *S;                   /* (G,K,D) */
+    float *W;                    /* (G,K,D) */
+    double *scratch;
+    struct uni_round *rounds;
+    struct uni_objective *objectives;
+    int64_t n_rounds, n_objectives;
+    int given_centroids;
+    enum uni_reason reason;
+    struct uni_warnings warnings;
+    struct uni_summary summary;
+};
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of the method offer each other. Letters: backend.h. */
+#ifndef UNI_METHOD_H
+#define UNI_METHOD_H
+
+#include "arena.h"
+#include "backend.h"
+
+/* ---- options.c */
+int uni_options_check(const struct uni_options *, int n_variables);
+double uni_value_of(const struct uni_values *, int variable);
+
+/* ---- warnings, kept by harmony.c until the caller asks */
+enum { UNI_MAX_WARNINGS = 16 };
+struct uni_warnings {
+    int64_t n;
+    char text[UNI_MAX_WARNINGS][400];
+    const char *at[UNI_MAX_WARNINGS];
+};
+void uni_warn(struct uni_warnings *, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- problem.c: the caller's arrays, checked and put in order */
+struct uni_cells_sorted {
+    struct uni_problem problem;
+    int64_t *group_cells;   /* (G) */
+    int64_t *level_cells;   /* (B) */
+    double *lambda;         /* (B) fixed lambda of the level's variable; 0: automatic */
+    int64_t n_levels;       /* with cells */
+    struct uni_arena tables, rows;
+};
+/* Levels and sizes only; K from the options where set, else from the number of cells. */
+int uni_problem_open(struct uni_cells_sorted *, struct uni_warnings *, int64_t n_cells, int64_t n_dims, const struct uni_batch *, int n_batches,
+                     const struct uni_options *);
+/* The order of the rows. */
+int uni_problem_sort(struct uni_cells_sorted *, const struct uni_batch *, const struct uni_options *);
+/* Per-level theta and per-cluster sigma, once K is settled. */
+int uni_problem_settle(struct uni_cells_sorted *, const struct uni_options *, int64_t K);
+int64_t uni_problem_bytes(const struct uni_cells_sorted *);
+void uni_problem_close(struct uni_cells_sorted *);
+
+/* ---- embedding.c: the caller's matrix */
+int uni_matrix_check(const struct uni_matrix *, struct uni_matrix *plain, struct uni_warnings *);
+void uni_matrix_row(float *dst, const struct uni_matrix *plain, int64_t row);
+/* Unit length; a row of zeros stays. Returns 0 for such a row. */
+int uni_normalise(float *row, int64_t D);
+
+/* ---- seed.c: starting centroids from a bounded sample of cells */
+struct uni_seed {
+    int64_t M;        /* sampled rows that are not zero */
+    int64_t distinct; /* different rows among the sampled, at most limit */
+    float *X;         /* (M,D) unit rows */
+    int32_t *index;
+    float *score;
+    int64_t *order;
+    double *sum;
+    int64_t *count;
+    float *tail; /* (tail rows, D) */
+    double *chance;
+    struct uni_arena arena;
+};
+int64_t uni_seed_bytes(int64_t N, int64_t D, int64_t K);
+/* Takes the sample. */
+int uni_seed_open(struct uni_seed *, const struct uni_problem *, const struct uni_matrix *plain, int64_t K, uint64_t seed);
+int uni_seed_run(struct uni_seed *, float *Y, struct uni_backend *, int64_t K, int64_t D, uint64_t seed);
+void uni_seed_close(struct uni_seed *);
+
+/* ---- random.c: small, seeded, the same everywhere */
+uint64_t uni_random(uint64_t *state);                 /* splitmix64 */
+int64_t uni_random_below(uint64_t *state, int64_t n); /* 0 .. n-1 */
+double uni_random_unit(uint64_t *state);              /* [0, 1) */
+
+/* ---- diversity.c: observed and expected tables */
+/* O by level (B,K) from O by group (G,K) */
+void uni_levels_of_groups(double *level_O, const double *O, const struct uni_problem *);
+/* E (B,K) from O by level */
+void uni_expected(double *E, const double *level_O, const struct uni_problem *);
+/* sum sigma theta O ln((O+E+1)/(2E+1)) */
+double uni_diversity(const double *level_O, const double *E, const struct uni_problem *);
+
+/* ---- ridge.c: sums and moments -> new centroids and corrections */
+struct uni_ridge {
+    double cutoff, alpha;
+    const double *lambda;       /* (B) fixed; 0: automatic */
+    const int64_t *group_cells; /* (G) */
+    /* out */
+    double change;
+    int64_t pruned_pairs, skipped_clusters;
+};
+/* Replaces W (G,K,D) and Y (K,D); clusters without correction keep their Y. scratch: uni_ridge_scratch doubles. */
+int uni_ridge_solve(struct uni_ridge *, float *W, float *Y, const double *S, const double *O, const double *E, const struct uni_problem *,
+                    struct uni_backend *, double *scratch);
+int64_t uni_ridge_scratch(int64_t K, int64_t D, int64_t G);
+
+#endif

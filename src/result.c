@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a run left: arrays in the caller's order, and the summary. */
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "error.h"
+#include "formula.h"
+#include "harmony.h"
+
+static const char *const names[] = {"the corrected embedding", "the assignments", "the centroids", "the starting centroids", "observed", "expected",
+                                    "lambda", "the correction", "theta", "sigma", "the blocks"};
+
+int uni_shape(const struct uni_harmony *h, enum uni_array what, int64_t shape[3])
+{
+    const struct uni_problem *p = &h->cells.problem;
+    const int64_t shapes[][3] = {{p->N_all, p->D, 1}, {p->N_all, p->K, 1}, {p->K, p->D, 1}, {p->K, p->D, 1}, {p->B, p->K, 1}, {p->B, p->K, 1},
+                                 {p->B, p->K, 1},     {p->B, p->K, p->D},  {p->B, 1, 1},    {p->K, 1, 1},    {p->N_all, 1, 1}};
+    if ((int)what < 0 || (size_t)what >= sizeof shapes / sizeof *shapes)
+        return uni_fail(UNI_INPUT, "there is no array number %d", (int)what);
+    memcpy(shape, shapes[what], sizeof shapes[0]);
+    return UNI_OK;
+}
+
+static int is_float(enum uni_array what)
+{
+    return what <= UNI_START || what == UNI_CORRECTION;
+}
+
+/* Not a number, whatever the element: stale values are never taken for a result. */
+static void fill_nan(void *dst, enum uni_array what, const int64_t shape[3])
+{
+    int64_t n = shape[0] * shape[1] * shape[2];
+    for (int64_t i = 0; i < n; i++) {
+        if (what == UNI_BLOCKS)
+            ((int32_t *)dst)[i] = -1;
+        else if (is_float(what))
+            ((float *)dst)[i] = NAN;
+        else
+            ((double *)dst)[i] = NAN;
+    }
+}
+
+/* The penalty that the last correction used; 0 where the pair was left out. A cluster with one kept level was not corrected at all. */
+static void read_lambda(const struct uni_harmony *h, double *dst)
+{
+    const struct uni_problem *p = &h->cells.problem;
+    const double *O = h->level_O, *E = h->level_O + p->B * p->K;
+    for (int64_t k = 0; k < p->K; k++) {
+        int64_t kept = 0;
+        for (int64_t l = 0; l < p->B; l++) {
+            int keep = uni_pair_kept(O[l * p->K + k], (double)h->cells.level_cells[l], h->options.cutoff);
+            kept += keep;
+            dst[l * p->K + k] = !keep ? 0 : h->cells.lambda[l] > 0 ? h->cells.lambda[l] : uni_lambda_auto(h->options.alpha, E[l * p->K + k]);
+        }
+        for (int64_t l = 0; kept < 2 && l < p->B; l++)
+            dst[l * p->K + k] = 0;
+    }
+}
+
+static void read_correction(const struct uni_harmony *h, float *dst)
+{
+    const struct uni_problem *p = &h->cells.problem;
+    size_t table = (size_t)(p->K * p->D);
+    memset(dst, 0, (size_t)p->B * table * sizeof *dst);
+    for (int64_t g = 0; g < p->G; g++)
+        memcpy(dst + (size_t)p->group_level[g] * table, h->W + (size_t)g * table, table * sizeof *dst);
+}
+
+static int read_table(struct uni_harmony *h, enum uni_array what, void *dst)
+{
+    const struct uni_problem *p = &h->cells.problem;
+    size_t levels = (size_t)(p->B * p->K) * sizeof(double), centroids = (size_t)(p->K * p->D) * sizeof(float);
+    switch (what) {
+    case UNI_CENTROIDS:
+        memcpy(dst, h->Y, centroids);
+        break;
+    case UNI_START:
+        memcpy(dst, h->start, centroids);
+        break;
+    case UNI_OBSERVED:
+        memcpy(dst, h->level_O, levels);
+        break;
+    case UNI_EXPECTED:
+        memcpy(dst, h->level_O + p->B * p->K, levels);
+        break;
+    case UNI_LAMBDA:
+        read_lambda(h, dst);
+        break;
+    case UNI_CORRECTION:
+        read_correction(h, dst);
+        break;
+    case UNI_THETA:
+        memcpy(dst, p->level_theta, (size_t)p->B * sizeof(double));
+        break;
+    default:
+        memcpy(dst, p->sigma, (size_t)p->K * sizeof(double));
+    }
+    return UNI_OK;
+}
+
+static int read_array(struct uni_harmony *h, enum uni_array what, void *dst)
+{
+    struct uni_backend *b = &h->backend;
+    if (what == UNI_CORRECTED)
+        return b->read(b, UNI_CELLS_CORRECTED, h->n_rounds ? h->W : NULL, dst);
+    if (what == UNI_BLOCKS)
+        return b->read(b, UNI_CELLS_BLOCK, NULL, dst);
+    if (h->n_rounds == 0)
+        return uni_fail(UNI_INPUT, "no round was run, so there is nothing to read of %s", names[what]);
+    return what == UNI_ASSIGNMENTS ? b->read(b, UNI_CELLS_R, NULL, dst) : read_table(h, what, dst);
+}
+
+int uni_read(struct uni_harmony *h, enum uni_array what, void *dst)
+{
+    int64_t shape[3];
+    struct timespec from, to;
+    int err = uni_shape(h, what, shape);
+    if (err)
+        return err;
+    timespec_get(&from, TIME_UTC);
+    if (h->reason == UNI_NOT_RUN || h->reason == UNI_FAILED)
+        err = uni_fail(UNI_INPUT, "%s cannot be read: the run %s", names[what], h->reason == UNI_FAILED ? "failed" : "has not been run");
+    else
+        err = read_array(h, what, dst);
+    if (err)
+        fill_nan(dst, what, shape);
+    timespec_get(&to, TIME_UTC);
+    h->summary.seconds_read += (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
+    return err;
+}
+
+const struct uni_summary *uni_summary(struct uni_harmony *h)
+{
+    static const char *const reasons[] = {"not run",           "converged",           "round limit",
+                                          "stopped by caller", "one level: unchanged", "no rounds: unchanged",
+                                          "failed"};
+    struct uni_summary *s = &h->summary;
+    const struct uni_problem *p = &h->cells.problem;
+    s->n_cells = p->N_all;
+    s->n_skipped = p->N_all - p->N;
+    s->n_dims = p->D;
+    s->n_levels = h->cells.n_levels;
+    s->n_clusters = p->K;
+    s->n_variables = p->V;
+    s->threads = h->backend.threads;
+    s->backend = h->backend.name;
+    s->reason = h->reason;
+    s->reason_text = reasons[h->reason];
+    s->n_rounds = h->n_rounds;
+    s->n_objectives = h->n_objectives;
+    s->rounds = h->rounds;
+    s->objectives = h->objectives;
+    s->n_warnings = h->warnings.n;
+    for (int64_t i = 0; i < h->warnings.n; i++)
+        h->warnings.at[i] = h->warnings.text[i];
+    s->warnings = h->warnings.at;
+    return s;
+}
+
+int uni_backend_at(int i, struct uni_backend_info *info)
+{
+    if (i != 0)
+        return 0;
+    uni_cpu_describe(info);
+    return 1;
+}

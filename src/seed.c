@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Starting centroids (harmony2.md section 6): spherical k-means on a bounded, stratified sample of the cells, with a tenth of the
+   centroids kept for the cells that fit worst, which is where rare types are. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "method.h"
+
+enum { FIRST_STEPS = 5, TAIL_STEPS = 5, LAST_STEPS = 10 };
+
+static int64_t sample_size(int64_t N)
+{
+    return N < UNI_SAMPLE ? N : UNI_SAMPLE;
+}
+
+enum { ARRAYS = 8 };
+static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_seed *s, int64_t M, int64_t D, int64_t K)
+{
+    const struct uni_array_row rows[ARRAYS] = {UNI_ARRAY(s->X, M * D), UNI_ARRAY(s->tail, M * D), UNI_ARRAY(s->index, M), UNI_ARRAY(s->score, M),
+                                               UNI_ARRAY(s->order, M), UNI_ARRAY(s->chance, M),   UNI_ARRAY(s->sum, K * D), UNI_ARRAY(s->count, K)};
+    memcpy(list, rows, sizeof rows);
+}
+
+int64_t uni_seed_bytes(int64_t N, int64_t D, int64_t K)
+{
+    struct uni_seed s;
+    struct uni_array_row list[ARRAYS];
+    list_arrays(list, &s, sample_size(N), D, K);
+    return uni_arena_bytes(list, ARRAYS);
+}
+
+/* Bits of a row, folded; the two zeros count as one. */
+static uint64_t row_hash(const float *row, int64_t D)
+{
+    uint64_t state = 0;
+    for (int64_t j = 0; j < D; j++) {
+        float value = row[j] + 0.0f;
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        state = state * 31 + bits;
+        state = uni_random(&state);
+    }
+    return state | 1;
+}
+
+/* Adds to an open hash table of `slots` words, more than are ever added; returns 1 where it was not there yet. */
+static int add_hash(uint64_t *table, int64_t slots, uint64_t hash)
+{
+    int64_t at = (int64_t)(hash % (uint64_t)slots);
+    while (table[at] && table[at] != hash)
+        at = at + 1 == slots ? 0 : at + 1;
+    int fresh = table[at] == 0;
+    table[at] = hash;
+    return fresh;
+}
+
+int uni_seed_open(struct uni_seed *s, const struct uni_problem *p, const struct uni_matrix *plain, int64_t K, uint64_t seed)
+{
+    int err = 0;
+    int64_t M = sample_size(p->N), slots = 2 * M + 1;
+    uint64_t *table = NULL, state = seed;
+    struct uni_array_row list[ARRAYS];
+    memset(s, 0, sizeof *s);
+    list_arrays(list, s, M, p->D, K);
+    TRY(uni_arena_open(&s->arena, list, ARRAYS, "the sample of cells"));
+    table = calloc((size_t)slots, sizeof *table);
+    if (!table)
+        TRY(uni_fail(UNI_MEMORY, "no memory for counting different cells: %lld bytes asked for", (long long)(slots * 8)));
+    for (int64_t j = 0; j < M; j++) {
+        /* Rows are sorted by level: one from each of M equal stretches is a sample stratified over levels. */
+        int64_t at = p->N == M ? j : (int64_t)(((double)j + uni_random_unit(&state)) * ((double)p->N / (double)M));
+        float *row = s->X + s->M * p->D;
+        uni_matrix_row(row, plain, p->row[at < p->N ? at : p->N - 1]);
+        uint64_t hash = row_hash(row, p->D);
+        if (!uni_normalise(row, p->D))
+            continue;
+        s->distinct += s->distinct < K && add_hash(table, slots, hash);
+        s->M++;
+    }
+done:
+    free(table);
+    if (err)
+        uni_seed_close(s);
+    return err;
+}
+
+void uni_seed_close(struct uni_seed *s)
+{
+    uni_arena_close(&s->arena);
+}
+
+static int64_t worst_row(const float *score, int64_t M)
+{
+    int64_t worst = 0;
+    for (int64_t i = 1; i < M; i++)
+        if (score[i] < score[worst])
+            worst = i;
+    return worst;
+}
+
+/* A centroid without cells moves to the worst fitted one, if there is any that does not fit perfectly. */
+static void revive(float *y, const float *X, float *score, int64_t M, int64_t D)
+{
+    int64_t worst = worst_row(score, M);
+    if (score[worst] < 1 - 1e-6f)
+        memcpy(y, X + worst * D, (size_t)D * sizeof *y);
+    score[worst] = 1;
+}
+
+static int lloyd(struct uni_seed *s, float *Y, const float *X, int64_t M, int64_t K, int64_t D, int steps, struct uni_backend *b)
+{
+    for (int step = 0; step < steps; step++) {
+        int err = b->nearest(b, s->index, s->score, s->sum, s->count, X, M, Y, K);
+        if (err)
+            return err;
+        for (int64_t k = 0; k < K; k++) {
+            float *y = Y + k * D;
+            double squares = 0;
+            for (int64_t d = 0; d < D; d++)
+                squares += s->sum[k * D + d] * s->sum[k * D + d];
+            if (s->count[k] == 0)
+                revive(y, X, s->score, M, D);
+            else if (squares > 1e-20)
+                for (int64_t d = 0; d < D; d++)
+                    y[d] = (float)(s->sum[k * D + d] / sqrt(squares));
+        }
+    }
+    return UNI_OK;
+}
+
+struct scored {
+    float score;
+    int32_t row;
+};
+
+static int by_score(const void *a, const void *b)
+{
+    const struct scored *x = a, *y = b;
+    if (x->score != y->score)
+        return x->score < y->score ? -1 : 1;
+    return (x->row > y->row) - (x->row < y->row);
+}
+
+/* The rows farthest from their nearest centroid, into s->tail; at least K2 of them. */
+static int take_tail(struct uni_seed *s, int64_t *rows, int64_t K2, int64_t D)
+{
+    double share = fmax(0.02, 10.0 * (double)K2 / (double)s->M);
+    int64_t n = (int64_t)ceil(fmin(share, 1) * (double)s->M);
+    struct scored *sorted = malloc((size_t)s->M * sizeof *sorted);
+    if (!sorted)
+        return uni_fail(UNI_MEMORY, "no memory for sorting the sample of cells: %lld bytes asked for", (long long)s->M * 8);
+    for (int64_t i = 0; i < s->M; i++)
+        sorted[i] = (struct scored){s->score[i], (int32_t)i};
+    qsort(sorted, (size_t)s->M, sizeof *sorted, by_score);
+    for (int64_t i = 0; i < n; i++)
+        memcpy(s->tail + i * D, s->X + sorted[i].row * D, (size_t)D * sizeof *s->X);
+    free(sorted);
+    *rows = n;
+    return UNI_OK;
+}
+
+/* k-means++ (Arthur and Vassilvitskii 2007) on unit rows: the next centre with a chance as its squared distance, 2 (1 - x.y). */
+static void spread_out(float *Y, int64_t K, const float *X, int64_t n, int64_t D, double *chance, uint64_t *state)
+{
+    for (int64_t i = 0; i < n; i++)
+        chance[i] = 1;
+    for (int64_t k = 0; k < K; k++) {
+        double total = 0;
+        for (int64_t i = 0; i < n; i++)
+            total += chance[i];
+        double left = uni_random_unit(state) * total;
+        int64_t pick = total > 0 ? 0 : uni_random_below(state, n);
+        while (total > 0 && pick < n - 1 && (left -= chance[pick]) >= 0)
+            pick++;
+        memcpy(Y + k * D, X + pick * D, (size_t)D * sizeof *Y);
+        for (int64_t i = 0; i < n; i++) {
+            double dot = 0;
+            for (int64_t d = 0; d < D; d++)
+                dot += (double)X[i * D + d] * X[pick * D + d];
+            double distance = fmax(2 * (1 - dot), 0);
+            chance[i] = k == 0 ? distance : fmin(chance[i], distance);
+        }
+    }
+}
+
+int uni_seed_run(struct uni_seed *s, float *Y, struct uni_backend *b, int64_t K, int64_t D, uint64_t seed)
+{
+    int err = 0;
+    uint64_t state = seed ^ 0xD1B54A32D192ED03u;
+    int64_t K2 = (K + 5) / 10, K1 = K - K2, rows = 0;
+    if (s->M == 0) { /* only cells of zeros: any direction is as good */
+        for (int64_t k = 0; k < K; k++)
+            Y[k * D] = 1;
+        return UNI_OK;
+    }
+    for (int64_t i = 0; i < s->M; i++)
+        s->order[i] = i;
+    for (int64_t k = 0; k < K1; k++) {
+        int64_t other = k + uni_random_below(&state, s->M - k), row = s->order[other];
+        s->order[other] = s->order[k];
+        s->order[k] = row;
+        memcpy(Y + k * D, s->X + row * D, (size_t)D * sizeof *Y);
+    }
+    TRY(lloyd(s, Y, s->X, s->M, K1, D, FIRST_STEPS, b));
+    if (K2 > 0) {
+        TRY(b->nearest(b, s->index, s->score, NULL, NULL, s->X, s->M, Y, K1));
+        TRY(take_tail(s, &rows, K2, D));
+        spread_out(Y + K1 * D, K2, s->tail, rows, D, s->chance, &state);
+        TRY(lloyd(s, Y + K1 * D, s->tail, rows, K2, D, TAIL_STEPS, b));
+    }
+    TRY(lloyd(s, Y, s->X, s->M, K, D, LAST_STEPS, b));
+done:
+    return err;
+}
