@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* HDF5 as the .h5ad files use it. Ids that are not open are H5I_INVALID_HID. */
+#ifndef UNI_IO_H5_H
+#define UNI_IO_H5_H
+
+#include <hdf5.h>
+
+#include "io_internal.h"
+
+/* HDF5 prints its error stack to stderr unless told otherwise; what the caller had set comes back at the end. */
+struct io_h5_quiet {
+    H5E_auto2_t print;
+    void *user;
+};
+void io_h5_quiet_begin(struct io_h5_quiet *);
+void io_h5_quiet_end(const struct io_h5_quiet *);
+
+/* Why the last HDF5 call failed: the system's reason if it had one, else HDF5's innermost message. Call at once. Static, per
+ * thread. */
+const char *io_h5_reason(void);
+
+struct io_h5_file {
+    hid_t id;
+    const char *path;
+    int64_t bytes; /* of the file; what is found in it is held against this */
+};
+int io_h5_open(struct io_h5_file *, const char *path); /* to read */
+void io_h5_close(struct io_h5_file *);
+
+int io_h5_exists(hid_t location, const char *path);      /* every step of the path is a link that exists */
+H5O_type_t io_h5_type(hid_t location, const char *path); /* H5O_TYPE_UNKNOWN: there is no such object */
+int io_h5_links(hid_t group, struct io_strings *names);  /* names in a group */
+hid_t io_h5_close_id(hid_t id);                          /* whatever kind it is; returns H5I_INVALID_HID */
+
+/* A string attribute; text is "" when it is absent or no string. Returns 1 when it was there. */
+int io_h5_text_attribute(hid_t object, const char *name, char *text, size_t size);
+/* Up to most integers; returns how many there are, -1 without a sentence when there is no such attribute. */
+int io_h5_integer_attribute(hid_t object, const char *name, int64_t *values, int most);
+
+/* The extent of a dataset: its axes (at most 3 are looked at; more are counted). */
+int io_h5_shape(hid_t dataset, int64_t shape[3]);
+
+/* Can its values be read: known filters, values in this file, and no more of them than the file can hold. thing: "obsm/X_pca". */
+int io_h5_check_values(const struct io_h5_file *, hid_t dataset, const char *thing);
+
+/* ---- one-axis datasets (h5_vector.c) ----------------------------------------------------------------------------------------
+ */
+
+enum io_h5_kind { IO_H5_INTEGER, IO_H5_UNSIGNED, IO_H5_FLOAT, IO_H5_ENUM, IO_H5_FIXED, IO_H5_VARIABLE };
+
+struct io_h5_arena;
+
+/* Read in pieces: int64_t, uint64_t, double, int64_t (an enum's), width bytes, const char *. */
+struct io_h5_vector {
+    const struct io_h5_file *file;
+    char thing[256];
+    hid_t dataset, memory_type, transfer;
+    enum io_h5_kind kind;
+    int64_t count, first, n_piece; /* n_piece elements from first on are in piece */
+    int64_t most;                  /* elements of a piece */
+    size_t width;                  /* bytes of an element in piece */
+    void *piece;
+    struct io_h5_arena *arena; /* texts of IO_H5_VARIABLE, valid until the next piece */
+    int space_padded;
+    int n_members; /* of an enum */
+    struct io_h5_member {
+        int64_t value;
+        char name[40];
+    } * member;
+};
+/* name: relative to location. field: of a compound dataset, or NULL. */
+int io_h5_vector_open(struct io_h5_vector *, const struct io_h5_file *, hid_t location, const char *name, const char *field);
+int io_h5_vector_next(struct io_h5_vector *); /* 1: a piece, 0: the end, -1: failed */
+void io_h5_vector_close(struct io_h5_vector *);
+
+/* Element i of the piece as text, in the vector's memory or in number (which has room for IO_FLOAT_TEXT). */
+enum io_h5_label { IO_H5_LABEL, IO_H5_MISSING, IO_H5_NOT_WHOLE };
+enum io_h5_label io_h5_vector_text(const struct io_h5_vector *, int64_t i, char *number, const char **text, size_t *length);
+/* Element i of an integer, unsigned or enum piece. */
+int64_t io_h5_vector_integer(const struct io_h5_vector *, int64_t i);
+
+/* All texts of a one-axis dataset or of a values + mask group, appended to names. */
+int io_h5_read_names(const struct io_h5_file *, hid_t location, const char *name, const char *field, struct io_builder *names);
+
+/* ---- .h5ad ------------------------------------------------------------------------------------------------------------------
+ */
+
+/* Number of cells by obs; -1 without a sentence when it cannot be told. */
+int64_t io_h5ad_count_cells(const struct io_h5_file *);
+int io_h5ad_cell_names(const struct io_h5_file *, struct io_strings *cells); /* none is no failure */
+
+/* What io_matrix.state is for an .h5ad. */
+struct io_h5ad_source {
+    struct io_source source;
+    struct io_h5_file file;
+    char *path, *key;
+    char thing[256];           /* obsm/"KEY" */
+    hid_t object;              /* the dataset or group */
+    struct io_strings columns; /* of a data frame */
+    const char *field;         /* of obsm as one compound dataset, = key */
+    int by_columns;            /* csc */
+    int64_t n_values;          /* of a sparse matrix */
+    int (*values)(const struct io_h5ad_source *, int64_t n_cells, int64_t n_dims, float *dst);
+};
+int io_h5ad_frame_open(struct io_h5ad_source *, struct io_matrix *);
+int io_h5ad_sparse_open(struct io_h5ad_source *, struct io_matrix *, int by_columns);
+
+/* Attributes as current anndata writes them. */
+int io_h5ad_encode(hid_t object, const char *type, const char *version);
+int io_h5ad_text_attribute(hid_t object, const char *name, const char *text);
+hid_t io_h5ad_make_group(hid_t location, const char *name, const char *type, const char *version);
+/* A dataset of one to two axes (n_axes 0: a scalar); values NULL: no values. */
+int io_h5ad_make_array(hid_t location, const char *name, hid_t file_type, hid_t memory_type, int n_axes, const hsize_t *shape,
+                       const void *values, const char *encoding);
+
+#endif
