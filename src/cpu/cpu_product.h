@@ -22,8 +22,10 @@ INLINE void product_block(const int ROWS, const int VECTORS, float *C, int64_t c
     for (int64_t p = 0; p < P; p++) {
         vf b[PANEL];
 #pragma GCC unroll 8
-        for (int v = 0; v < VECTORS; v++)
+        for (int v = 0; v < VECTORS; v++) {
             b[v] = load(B + p * b_row + v * WIDTH);
+            IN_REGISTER(b[v]);
+        }
 #pragma GCC unroll 8
         for (int m = 0; m < ROWS; m++) {
             vf a = splat(A[m * a_row + p * a_column]);

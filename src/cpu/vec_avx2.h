@@ -6,6 +6,7 @@
 #define ISA_NAME "avx2"
 #define PANEL 3
 #define PANEL_ROWS 4
+#define IN_REGISTER(v) __asm__("" : "+x"(v)) /* else the compiler loads it anew for every use */
 #include "vec_common.h"
 
 INLINE vf half_load(const uint16_t *at)

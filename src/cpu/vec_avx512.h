@@ -6,6 +6,7 @@
 #define ISA_NAME "avx512"
 #define PANEL 7 /* most vectors of columns in a product's register block, and its rows */
 #define PANEL_ROWS 3
+#define IN_REGISTER(v) __asm__("" : "+v"(v)) /* else the compiler loads it anew for every use */
 #include "vec_common.h"
 
 INLINE vf half_load(const uint16_t *at)

@@ -6,6 +6,7 @@
 #define ISA_NAME "neon"
 #define PANEL 4
 #define PANEL_ROWS 6
+#define IN_REGISTER(v) __asm__("" : "+w"(v)) /* else the compiler loads it anew for every use */
 #include "vec_common.h"
 
 INLINE vf half_load(const uint16_t *at)
