@@ -11,39 +11,27 @@
 
 /* ---- rows of base -------------------------------------------------------------------------------------------------------- */
 
-/* Vector v of a base row; the last one may be part of a vector, and what lies behind it belongs to the next cell. */
+/* A vector of a base row. The row's last may be half a vector, and what lies behind it belongs to the next cell. */
 INLINE vf base_whole(const void *row, int64_t k, int single)
 {
     return single ? load((const float *)row + k) : half_load((const uint16_t *)row + k);
 }
 
-INLINE vf base_part(const void *row, int64_t k, int64_t n, int single)
+INLINE vf base_part(const void *row, int64_t k, int single)
 {
-    float f[WIDTH] = {0};
-    uint16_t h[WIDTH] = {0};
-    if (single) {
-        memcpy(f, (const float *)row + k, (size_t)n * 4);
-        return load(f);
-    }
-    memcpy(h, (const uint16_t *)row + k, (size_t)n * 2);
-    return half_load(h);
+    return single ? load_low((const float *)row + k) : half_load_low((const uint16_t *)row + k);
 }
 
-INLINE void base_put(void *row, int64_t k, int64_t n, vf v, int single)
+INLINE void base_put(void *row, int64_t k, int64_t left, vf v, int single)
 {
-    float f[WIDTH];
-    uint16_t h[WIDTH];
-    if (single && n >= WIDTH) {
+    if (single && left >= WIDTH)
         store((float *)row + k, v);
-    } else if (n >= WIDTH) {
+    else if (single)
+        store_low((float *)row + k, v);
+    else if (left >= WIDTH)
         half_store((uint16_t *)row + k, v);
-    } else if (single) {
-        store(f, v);
-        memcpy((float *)row + k, f, (size_t)n * 4);
-    } else {
-        half_store(h, v);
-        memcpy((uint16_t *)row + k, h, (size_t)n * 2);
-    }
+    else
+        half_store_low((uint16_t *)row + k, v);
 }
 
 INLINE const void *base_row(const struct uni_shape *s, const void *base, int64_t i, int single)
@@ -82,7 +70,7 @@ INLINE void r_rows(const int CELLS, const struct uni_shape *s, const void *base,
         vf p = load(P + whole);
 #pragma GCC unroll 4
         for (int c = 0; c < CELLS; c++) {
-            vf r = base_part(row[c], whole, rest, single) * p;
+            vf r = base_part(row[c], whole, single) * p;
             store(R + c * s->Kv + whole, r);
             sum[c] += r;
         }
@@ -118,12 +106,18 @@ static const void *tile_base(const struct uni_shape *s, const struct uni_run *ru
     return base_row(s, run->base, first, s->single);
 }
 
-/* Rows of D floats into rows of Dv, padded with zeros. */
+/* Rows of D floats into rows of Dv, padded with zeros. Reads one vector past the last row at most: every array has that slack. */
 static void pad_rows(const struct uni_shape *s, const float *Z, int64_t n, float *z)
 {
+    vi lane;
+    for (int i = 0; i < WIDTH; i++)
+        lane[i] = i;
+    int64_t last = s->Dv - WIDTH;
+    vi keep = lane < (int32_t)(s->D - last);
     for (int64_t i = 0; i < n; i++) {
-        memcpy(z + i * s->Dv, Z + i * s->D, (size_t)s->D * 4);
-        memset(z + i * s->Dv + s->D, 0, (size_t)(s->Dv - s->D) * 4);
+        for (int64_t d = 0; d < last; d += WIDTH)
+            store(z + i * s->Dv + d, load(Z + i * s->D + d));
+        store(z + i * s->Dv + last, (vf)((vi)load(Z + i * s->D + last) & keep));
     }
 }
 
@@ -280,7 +274,7 @@ INLINE void sweep_rows(const int CELLS, const struct uni_shape *s, const void *b
         vf p = load(P + whole), sp = fit ? load(sP + whole) : p;
 #pragma GCC unroll 4
         for (int c = 0; c < CELLS; c++) {
-            vf b = base_part(row[c], whole, rest, single);
+            vf b = base_part(row[c], whole, single);
             sum[c] += b * p;
             if (fit)
                 weight[c] += b * sp;
@@ -305,7 +299,7 @@ INLINE void sweep_rows(const int CELLS, const struct uni_shape *s, const void *b
         vf g = load(G + whole);
 #pragma GCC unroll 4
         for (int c = 0; c < CELLS; c++)
-            g += base_part(row[c], whole, rest, single) * inverse[c];
+            g += base_part(row[c], whole, single) * inverse[c];
         store(G + whole, g);
     }
 }

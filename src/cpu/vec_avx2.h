@@ -18,3 +18,5 @@ INLINE void half_store(uint16_t *at, vf v)
 {
     _mm_storeu_si128((__m128i *)(void *)at, _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT));
 }
+
+#include "vec_whole.h"

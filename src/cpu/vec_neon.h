@@ -18,3 +18,5 @@ INLINE void half_store(uint16_t *at, vf v)
 {
     vst1_u16(at, vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)v)));
 }
+
+#include "vec_whole.h"

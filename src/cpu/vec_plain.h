@@ -26,3 +26,5 @@ INLINE void half_store(uint16_t *at, vf v)
     vh h = __builtin_convertvector(bits, vh);
     memcpy(at, &h, sizeof h);
 }
+
+#include "vec_whole.h"
