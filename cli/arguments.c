@@ -3,7 +3,6 @@
  * meaning with the next release, and it cannot name the option that was meant.
  */
 #include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +38,8 @@ static int edit_distance(const char *a, const char *b)
 const char *nearest_word(const char *word, const char *const *words, int n_words)
 {
     const char *best = NULL;
-    int best_distance = INT_MAX;
+    /* Farther than half its letters a word is no misspelling. */
+    int best_distance = (int)strnlen(word, WORD_MAX) / 2 + 1;
     for (int i = 0; i < n_words; i++) {
         int distance = edit_distance(word, words[i]);
         if (distance < best_distance) {
@@ -52,12 +52,14 @@ const char *nearest_word(const char *word, const char *const *words, int n_words
 
 static int unknown_option(const struct argument *table, const char *command, const char *name)
 {
-    const char *names[NAMES_MAX];
+    const char *names[NAMES_MAX], *best = NULL;
     int n = 0;
     for (const struct argument *a = table; a->name && n < NAMES_MAX; a++)
         names[n++] = a->name;
-    return say_usage("unknown option %s; the nearest is --%s (unisono help %s lists all)", name,
-                     nearest_word(name + strspn(name, "-"), names, n), command);
+    if (name[1] == '-')
+        best = nearest_word(name + 2, names, n);
+    return best ? say_usage("unknown option %s; the nearest is --%s (unisono help %s lists all)", name, best, command)
+                : say_usage("unknown option %s; unisono help %s lists all", name, command);
 }
 
 /* name: up to its '=' or the end. */
@@ -144,7 +146,7 @@ int arguments_read(const struct argument *table, int argc, char **argv, set_fn s
 
 void arguments_help(FILE *out, const struct argument *table)
 {
-    int width = 0;
+    int width = 27; /* tables that are printed one below the other mostly line up */
     char left[96];
     for (int print = 0; print < 2; print++) {
         for (const struct argument *a = table; a->name; a++) {
@@ -157,7 +159,9 @@ void arguments_help(FILE *out, const struct argument *table)
                 width = used > width ? used : width;
                 continue;
             }
-            fprintf(out, "  %-*s  %s%s%s", width, left, a->help, a->range ? "; " : "", a->range ? a->range : "");
+            fprintf(out, "  %-*s  %s", width, left, a->help);
+            if (a->range)
+                fprintf(out, " (%s)", a->range);
             fprintf(out, a->initial ? " [%s]\n" : "\n", a->initial);
         }
     }

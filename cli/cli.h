@@ -74,7 +74,7 @@ int arguments_read(const struct argument *table, int argc, char **argv,
 /* Prints the rows of a table, aligned. */
 void arguments_help(FILE *out, const struct argument *table);
 
-/* The entry that is nearest to word by edit distance; NULL for an empty table. */
+/* The entry that word may be a misspelling of; NULL when none is near. */
 const char *nearest_word(const char *word, const char *const *words, int n_words);
 
 /* A number from text, all of it. Return EXIT_DONE, or EXIT_USAGE after naming option, text and range. */

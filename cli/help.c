@@ -19,8 +19,9 @@ int subcommand_unknown(const char *name)
     int n = 0;
     for (const struct subcommand *s = subcommands; s->name && n < 16; s++)
         names[n++] = s->name;
-    return say_usage("there is no subcommand %s; the nearest is %s (unisono --help lists all)", name,
-                     nearest_word(name, names, n));
+    const char *best = nearest_word(name, names, n);
+    return best ? say_usage("there is no subcommand %s; the nearest is %s (unisono --help lists all)", name, best)
+                : say_usage("there is no subcommand %s; unisono --help lists all", name);
 }
 
 void help_overview(FILE *out)

@@ -239,14 +239,20 @@ static int write_results(struct integrate *job)
     return status;
 }
 
+static const char *plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 static void last_line(const struct integrate *job)
 {
     const struct uni_summary *s = job->summary;
     char memory[32];
-    say("%lld cells x %lld dims, %lld levels, %lld clusters; %lld rounds, %s; %s, %lld threads; %.2f s wall, %.2f s CPU, %s peak "
-        "memory",
-        (long long)s->n_cells, (long long)s->n_dims, (long long)s->n_levels, (long long)s->n_clusters, (long long)s->n_rounds,
-        s->reason_text, s->backend, (long long)s->threads, seconds_wall() - job->seconds.start, seconds_cpu(),
+    say("%lld cells x %lld dim%s, %lld level%s, %lld cluster%s; %lld round%s, %s; %s, %lld thread%s; %.2f s wall, %.2f s CPU, %s "
+        "peak memory",
+        (long long)s->n_cells, (long long)s->n_dims, plural(s->n_dims), (long long)s->n_levels, plural(s->n_levels),
+        (long long)s->n_clusters, plural(s->n_clusters), (long long)s->n_rounds, plural(s->n_rounds), s->reason_text, s->backend,
+        (long long)s->threads, plural(s->threads), seconds_wall() - job->seconds.start, seconds_cpu(),
         say_bytes(memory, (double)memory_peak()));
 }
 

@@ -35,7 +35,7 @@ static const struct argument own[] = {
     {"centroids", 0, CENTROIDS, "FILE.npy", NULL, NULL, "clusters x dims: start from these instead of seeding"},
     {"trace", 0, TRACE, "FILE.json", NULL, NULL, "parameters, sizes, times, objective of every sweep, rounds, warnings"},
     {"model", 0, MODEL, "FILE.npz", NULL, NULL, "assignments and tables of the result; a folder: .npy files in it"},
-    {"force-overwrite", 'f', OVERWRITE, NULL, NULL, NULL, "overwrite files and entries that exist"},
+    {"overwrite", 'f', OVERWRITE, NULL, NULL, NULL, "overwrite files and entries that exist"},
     {"quiet", 'q', QUIET, NULL, NULL, NULL, "print nothing unless it fails"},
     {"verbose", 'v', VERBOSE, NULL, NULL, NULL, "print a line per round"},
     {"help", 'h', HELP, NULL, NULL, NULL, "show this"},
@@ -103,10 +103,6 @@ void integrate_help(FILE *out)
     arguments_help(out, first);
     fputs("\nMethod:\n", out);
     arguments_help(out, t.rows + N_OWN);
-    fputs("\ntheta, tau and lambda take one value, or one per batch variable with commas between. A negative --tol never stops "
-          "early.\n"
-          "A pair of level and cluster with a share of cells below --cutoff is left uncorrected.\n",
-          out);
 }
 
 static int set_own(struct integrate_options *o, const struct argument *option, const char *value)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "integrate.h"
 
@@ -52,7 +53,7 @@ int model_check(const struct integrate_options *o)
         return say_usage("--model %s: name a file that ends in .npz, or a folder (one that exists, or a name that ends in /)",
                          o->model);
     int status = target_check(o->model, "--model", o->overwrite, folder);
-    if (!folder || o->overwrite)
+    if (!folder || o->overwrite || access(o->model, F_OK))
         return status;
     for (int i = 0; i < N_PARTS && status == EXIT_DONE; i++)
         status = target_check(inside(path, o->model, parts[i].name, ".npy"), "--model", 0, 0);
@@ -125,23 +126,31 @@ static int store_levels(const struct integrate *job)
     return status;
 }
 
+static int write_folder(const struct integrate *job, const char *folder)
+{
+    struct store s = {folder, NULL};
+    int made = !mkdir(folder, 0777);
+    if (!made && errno != EEXIST)
+        return say_failed("--model: cannot make the folder %s: %s", folder, strerror(errno));
+    int status = store_all(&s, job);
+    if (status == EXIT_DONE)
+        status = store_levels(job);
+    if (status != EXIT_DONE && made)
+        rmdir(folder); /* which leaves it where a file in it is whole */
+    return status;
+}
+
 int model_write(const struct integrate *job)
 {
     const char *target = job->options.model;
     struct store s = {NULL, NULL};
-    int64_t shape[3];
-    if (uni_shape(job->run, UNI_ASSIGNMENTS, shape)) {
+    if (job->summary->n_rounds == 0) {
         if (job->options.level >= 0)
             say_warning("--model: %s, so there is no model to write", job->summary->reason_text);
         return EXIT_DONE;
     }
-    if (is_folder(target)) {
-        s.folder = target;
-        if (mkdir(target, 0777) && errno != EEXIST)
-            return say_failed("--model: cannot make the folder %s: %s", target, strerror(errno));
-        int status = store_all(&s, job);
-        return status == EXIT_DONE ? store_levels(job) : status;
-    }
+    if (is_folder(target))
+        return write_folder(job, target);
     if (io_npz_begin(&s.file, target))
         return say_failed("%s", io_error());
     int status = store_all(&s, job);

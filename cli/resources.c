@@ -146,6 +146,8 @@ int target_check(const char *path, const char *what, int overwrite, int folder)
     if (!n || n >= sizeof parent)
         return say_failed("%s: \"%s\" is no usable file name", what, path);
     int exists = !stat(path, &s);
+    if (!exists && errno != ENOENT)
+        return say_failed("%s %s cannot be used: %s", what, path, strerror(errno));
     if (exists && !folder && S_ISDIR(s.st_mode))
         return say_failed("%s %s is a folder; name a file", what, path);
     if (exists && folder)

@@ -23,7 +23,7 @@ static const struct argument table[] = {
     {"shift", 0, SHIFT, "X", "0 to 1000", "1.0", "length of a batch's common shift, in spreads of a type"},
     {"type-shift", 0, TYPE_SHIFT, "X", "0 to 1000", "0.5", "length of the further shift of each type in each batch"},
     {"seed", 0, SEED, "N", ">= 0", "1", "of everything that is drawn"},
-    {"force-overwrite", 'f', OVERWRITE, NULL, NULL, NULL, "overwrite files that exist"},
+    {"overwrite", 'f', OVERWRITE, NULL, NULL, NULL, "overwrite files that exist"},
     {"quiet", 'q', QUIET, NULL, NULL, NULL, "print nothing unless it fails"},
     {"help", 'h', HELP, NULL, NULL, NULL, "show this"},
     {NULL, 0, 0, NULL, NULL, NULL, NULL},

@@ -1,2 +1,4 @@
+# What the build has; a backend that is not in it is no wrong command line but a failure.
+unisono simulate -q --cells 300 --dims 5 -o s.h5ad
 unisono backends
-try unisono integrate none.h5ad --batch b --backend cuda -o o.npy
+try unisono integrate s.h5ad --batch batch --backend cuda -o o.npy

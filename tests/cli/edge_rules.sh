@@ -22,8 +22,7 @@ echo "# numbers that are no labels"
 awk -v OFS='\t' 'NR == 1 { print; next } { print $1, (NR - 1) / 60 }' meta.tsv >scores.tsv
 run z.tsv --meta scores.tsv --batch batch
 echo "# transposed"
-awk 'BEGIN { for (i = 1; i <= 3; i++) for (j = 1; j <= 60; j++) printf "%s%d", j > 1 ? "\t" : i > 1 ? "\n" : "", i == 1 && 0 ? j : i * j; printf "\n" }' >body
-awk 'BEGIN { for (j = 1; j <= 60; j++) printf "%sc%d", j > 1 ? "\t" : "", j; printf "\n" }' | cat - body >wide.tsv
+awk 'BEGIN { for (i = 0; i <= 3; i++) for (j = 1; j <= 60; j++) printf "%s%s", (i ? i * j : "c" j), (j < 60 ? "\t" : "\n") }' >wide.tsv
 run wide.tsv --meta meta.tsv --batch batch
 echo "# wrong lengths"
 run z.tsv --meta meta.tsv --batch batch --theta 2,1

@@ -8,10 +8,11 @@ stat -c %a s.h5ad
 try unisono integrate s.h5ad --batch batch -q --in-place
 try unisono integrate s.h5ad --batch batch -q --in-place -f
 unisono integrate before.h5ad --batch batch -q -o other.h5ad
-h5diff s.h5ad other.h5ad && echo same as with -o
-for object in /obs /var /X /obsm/X_pca; do
-    h5diff before.h5ad s.h5ad $object $object && echo $object is as it was
+h5diff -q s.h5ad other.h5ad >log && echo same as with -o
+for object in /obs /var /obsm/X_pca; do
+    h5diff -q before.h5ad s.h5ad $object $object >log && echo $object is as it was
 done
-h5dump -n s.h5ad | grep harmony
+h5dump -n s.h5ad | grep -c uns/X_pca_harmony/
+rm log
 h5dump -A -d /obsm/X_pca_harmony s.h5ad | grep -E 'DATATYPE|SIMPLE|encoding|"' | head -n 12
 ls -A

@@ -4,6 +4,3 @@ try unisono integrate s.h5ad --batch batch --clusters 100000 --precision single 
 unisono integrate s.h5ad --batch batch --clusters 100000 --precision single --dry-run --model m.npz | grep fits
 try unisono simulate --cells 1000000000 --dims 10000 -o big.h5ad
 ls
-sanitized && exit 0
-# a limit on the address space counts, and what was predicted for a small run is what it takes
-try bash -c 'ulimit -v 400000; unisono integrate s.h5ad --batch batch --clusters 3000 -q -o out.npy'

@@ -3,13 +3,15 @@ unisono simulate -q --cells 20000 --dims 30 -o s.h5ad
 cp s.h5ad old.h5ad
 unisono simulate -q --cells 50 -o old.bin.h5ad
 cp old.bin.h5ad out.h5ad
-limited() { (ulimit -f 1000 && "$@") 2>&1 | sed 's/out\.[a-z0-9]*\.unisono-[0-9-]*/TEMP/; s/[^ ]*\/run\//.../'; echo "exit ${PIPESTATUS[0]}"; }
+limited() { (ulimit -f 1000 && "$@") 2>&1 | sed 's/[^ ]*\/run\///'; echo "exit ${PIPESTATUS[0]}"; }
 for out in out.npy out.tsv out.csv.gz; do
     limited unisono integrate s.h5ad --batch batch -q --max-rounds 0 -o $out
 done
 limited unisono integrate s.h5ad --batch batch -q --max-rounds 0 -f -o out.h5ad
 limited unisono integrate s.h5ad --batch batch -q --max-rounds 0 --in-place
-limited unisono integrate s.h5ad --batch batch -q --max-rounds 1 -o ok.npy --clusters 100 --model m.npz
+unisono simulate -q --cells 20000 --dims 5 -o small.h5ad
+limited unisono integrate small.h5ad --batch batch -q --max-rounds 1 -o ok.npy --clusters 100 --model m.npz
+limited unisono integrate small.h5ad --batch batch -q --max-rounds 1 -o ok2.npy --clusters 100 --model m/
 limited unisono simulate -q --cells 30000 -o new.h5ad
 cmp s.h5ad old.h5ad && cmp out.h5ad old.bin.h5ad
 ls -A
