@@ -133,11 +133,15 @@ static int check_together(const struct simulate *s)
     return status == EXIT_DONE && s->meta_out ? target_check(s->meta_out, "--meta-out", s->overwrite, 0) : status;
 }
 
-/* "batch_07": numbers from 1 with as many digits as the last has. Returns -1 without memory. */
-static int name_all(struct io_strings *names, const char *stem, int64_t n)
+static int digits_of(int64_t n)
 {
-    int digits = snprintf(NULL, 0, "%lld", (long long)n);
-    size_t size = strlen(stem) + (size_t)digits + 1;
+    return snprintf(NULL, 0, "%lld", (long long)n);
+}
+
+/* "batch_07": numbers from 1, with at least so many digits. Returns -1 without memory. */
+static int name_all(struct io_strings *names, const char *stem, int64_t n, int digits)
+{
+    size_t size = strlen(stem) + 20;
     names->at = malloc((size_t)n * sizeof *names->at + 1);
     names->bytes = malloc((size_t)n * size + 1);
     if (!names->at || !names->bytes)
@@ -155,7 +159,7 @@ static int name_types(struct simulate *s)
 {
     const struct atlas *a = &s->atlas;
     int64_t n = a->n_types + a->n_rare;
-    int digits = snprintf(NULL, 0, "%lld", (long long)a->n_types);
+    int digits = digits_of(a->n_types);
     size_t size = 32;
     s->type_names.at = malloc((size_t)n * sizeof *s->type_names.at);
     s->type_names.bytes = malloc((size_t)n * size);
@@ -177,7 +181,7 @@ static int name_types(struct simulate *s)
 static int check_memory(const struct simulate *s)
 {
     char need[32], left[32];
-    int64_t names = s->meta_out ? 3 * 24 : 0;
+    int64_t names = s->meta_out ? 3 * 32 : 0;
     int64_t bytes = s->atlas.n_cells * (s->atlas.n_dims * (int64_t)sizeof(float) + 2 * (int64_t)sizeof(int32_t) + names);
     int64_t available = memory_available();
     if (available < 0 || bytes <= available)
@@ -193,8 +197,8 @@ static int make(struct simulate *s)
     s->values = malloc(n * (size_t)a->n_dims * sizeof(float));
     s->level = malloc(n * sizeof(int32_t));
     s->type = malloc(n * sizeof(int32_t));
-    if (!s->values || !s->level || !s->type || name_all(&s->level_names, "batch_", a->n_levels) || name_types(s) ||
-        atlas_make(a, s->values, s->level, s->type))
+    if (!s->values || !s->level || !s->type || name_all(&s->level_names, "batch_", a->n_levels, digits_of(a->n_levels)) ||
+        name_types(s) || atlas_make(a, s->values, s->level, s->type))
         return say_failed("no memory for %lld x %lld values", (long long)a->n_cells, (long long)a->n_dims);
     return EXIT_DONE;
 }
@@ -236,7 +240,7 @@ static int write_h5ad(const struct simulate *s)
 
 static int write_table(struct simulate *s)
 {
-    if (name_all(&s->cell_names, "cell_", s->atlas.n_cells))
+    if (name_all(&s->cell_names, "cell", s->atlas.n_cells, 1))
         return say_failed("no memory for the names of %lld cells", (long long)s->atlas.n_cells);
     struct io_output output = {.target = s->output,
                                .overwrite = s->overwrite,
