@@ -6,6 +6,7 @@
 BUILD ?= build
 CMAKE_FLAGS ?=
 JOBS ?= 2
+MAKEFLAGS += --no-print-directory
 
 all:
 	@tools/setup build
