@@ -51,7 +51,7 @@ enum uni_status {
     UNI_DEVICE,  /* a device call failed */
     UNI_COMM,    /* a message to another process failed */
     UNI_NUMERIC, /* the arithmetic broke down */
-    UNI_STOPPED  /* the progress callback asked to stop */
+    UNI_STOPPED  /* the progress callback, or options.cancel, asked to stop */
 };
 
 /* "0.1.0". Static. */
@@ -135,6 +135,8 @@ struct uni_options {
     int64_t n_centroids;                             /* sets K; n_clusters must then be 0 or the same */
     uni_progress_fn progress;                        /* or NULL */
     void *progress_user;
+    const volatile int *cancel; /* or NULL. Another thread or a signal handler may set it: uni_run then gives up within milliseconds with
+                                   UNI_STOPPED, in the middle of a round, and nothing can be read. Must live as long as the run. */
 };
 
 /* Fills in the defaults. size: sizeof(struct uni_options). */
@@ -208,7 +210,7 @@ UNI_API UNI_MUST_USE int uni_shape(const struct uni_harmony *run, enum uni_array
 /* Copies an array to dst, which is large enough for its shape. After a failed uni_run dst is filled with NaN (blocks: -1). */
 UNI_API UNI_MUST_USE int uni_read(struct uni_harmony *run, enum uni_array what, void *dst);
 
-enum uni_reason { UNI_NOT_RUN, UNI_CONVERGED, UNI_ROUND_LIMIT, UNI_STOPPED_BY_CALLER, UNI_ONE_LEVEL, UNI_NO_ROUNDS, UNI_FAILED };
+enum uni_reason { UNI_NOT_RUN, UNI_CONVERGED, UNI_ROUND_LIMIT, UNI_STOPPED_BY_CALLER, UNI_ONE_LEVEL, UNI_NO_ROUNDS, UNI_FAILED, UNI_CANCELLED };
 
 /* Objective after a sweep, times 2000 / n_cells as the R package scales it. */
 struct uni_objective {

@@ -24,6 +24,7 @@ struct uni_problem {
     const double *sigma;        /* (K) */
     int single;                 /* base in float32, not half */
     int64_t threads;            /* most threads to use; 0: the CPUs that this process may use */
+    const volatile int *cancel; /* or NULL: give up with UNI_STOPPED soon after it is set */
 };
 
 /* Parts of the objective that are sums over cells: sum R dist, sum sigma R ln R. Without terms only their sum is known (in distance). */
@@ -64,7 +65,7 @@ struct uni_backend {
 
     /* Runs task(context, i) for i = 0 .. n-1 on the backend's host threads, in any order: table work that is cut the same whatever
        the number of threads. */
-    void (*each)(struct uni_backend *, int64_t n, void (*task)(void *context, int64_t i), void *context);
+    int (*each)(struct uni_backend *, int64_t n, void (*task)(void *context, int64_t i), void *context);
 
     /* Safe after a failed open, and twice. */
     void (*close)(struct uni_backend *);

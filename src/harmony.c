@@ -348,7 +348,7 @@ int uni_run(struct uni_harmony *h)
         err = run_rounds(h);
     }
     if (err)
-        h->reason = err == UNI_STOPPED ? UNI_STOPPED_BY_CALLER : UNI_FAILED;
+        h->reason = err != UNI_STOPPED ? UNI_FAILED : h->options.cancel && *h->options.cancel ? UNI_CANCELLED : UNI_STOPPED_BY_CALLER;
     lap(&h->summary.seconds_run, &from);
     return err;
 }

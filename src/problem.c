@@ -156,6 +156,7 @@ int uni_problem_open(struct uni_cells_sorted *c, struct uni_warnings *warnings, 
     p->V = n_batches;
     p->single = o->precision == UNI_SINGLE;
     p->threads = o->threads;
+    p->cancel = o->cancel;
 
     int64_t B = batches->n_levels + 1;
     TRY(choose_clusters(&p->K, n_cells, o)); /* an upper bound: the room for sigma */

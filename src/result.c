@@ -119,8 +119,9 @@ int uni_read(struct uni_harmony *h, enum uni_array what, void *dst)
     if (err)
         return err;
     timespec_get(&from, TIME_UTC);
-    if (h->reason == UNI_NOT_RUN || h->reason == UNI_FAILED)
-        err = uni_fail(UNI_INPUT, "%s cannot be read: the run %s", names[what], h->reason == UNI_FAILED ? "failed" : "has not been run");
+    if (h->reason == UNI_NOT_RUN || h->reason == UNI_FAILED || h->reason == UNI_CANCELLED)
+        err = uni_fail(UNI_INPUT, "%s cannot be read: the run %s", names[what],
+                       h->reason == UNI_NOT_RUN ? "has not been run" : h->reason == UNI_FAILED ? "failed" : "was cancelled");
     else
         err = read_array(h, what, dst);
     if (err)
@@ -134,7 +135,7 @@ const struct uni_summary *uni_summary(struct uni_harmony *h)
 {
     static const char *const reasons[] = {"not run",           "converged",           "round limit",
                                           "stopped by caller", "one level: unchanged", "no rounds: unchanged",
-                                          "failed"};
+                                          "failed",            "cancelled"};
     struct uni_summary *s = &h->summary;
     const struct uni_problem *p = &h->cells.problem;
     s->n_cells = p->N_all;

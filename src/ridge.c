@@ -47,7 +47,7 @@ static int64_t choose_levels(const struct solve *s, int64_t k, double *O, double
             kept++;
         }
     }
-    s->pruned[k] = (double)(p->G - kept);
+    s->pruned[k] = (double)(kept < 2 ? p->G : p->G - kept);
     return kept;
 }
 
@@ -117,7 +117,6 @@ static void solve_cluster(void *context, int64_t k)
     s->moved[k] = s->size[k] = 0;
     s->degenerate[k] = 0;
     if (choose_levels(s, k, O, lambda) < 2) {
-        s->pruned[k] = -s->pruned[k] - 1; /* negative: skipped */
         memset(O, 0, (size_t)p->G * sizeof *O);
         store(s, k, O, lambda, NULL, NULL, 0);
         return;
@@ -202,7 +201,9 @@ int uni_ridge_solve(struct uni_ridge *ridge, float *W, float *Y, const double *S
     s.size = s.moved + p->K;
     s.degenerate = (unsigned char *)(s.size + p->K);
     s.dense = s.size + p->K + (p->K + 7) / 8;
-    b->each(b, p->K, solve_cluster, &s);
+    int err = b->each(b, p->K, solve_cluster, &s);
+    if (err)
+        return err;
 
     double moved = 0, size = 0;
     ridge->pruned_pairs = ridge->skipped_clusters = 0;
@@ -211,8 +212,8 @@ int uni_ridge_solve(struct uni_ridge *ridge, float *W, float *Y, const double *S
             solve_degenerate(&s, k);
         moved += s.moved[k];
         size += s.size[k];
-        ridge->skipped_clusters += s.pruned[k] < 0;
-        ridge->pruned_pairs += (int64_t)(s.pruned[k] < 0 ? -s.pruned[k] - 1 : s.pruned[k]);
+        ridge->skipped_clusters += s.pruned[k] == (double)p->G;
+        ridge->pruned_pairs += (int64_t)s.pruned[k];
     }
     ridge->change = size > 0 ? sqrt(moved / size) : moved > 0 ? 1 : 0;
     return UNI_OK;

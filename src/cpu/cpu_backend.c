@@ -120,12 +120,12 @@ static void run_each(void *context, int64_t task, int thread)
     c->each(c->each_context, task);
 }
 
-static void cpu_each(struct uni_backend *b, int64_t n, void (*task)(void *, int64_t), void *context)
+static int cpu_each(struct uni_backend *b, int64_t n, void (*task)(void *, int64_t), void *context)
 {
     struct uni_cpu *c = b->state;
     c->each = task;
     c->each_context = context;
-    uni_pool_run(c->pool, run_each, c, n);
+    return uni_pool_run(c->pool, run_each, c, n);
 }
 
 static int64_t threads_of(const struct uni_problem *p)
@@ -187,7 +187,7 @@ static int cpu_open(struct uni_backend *b, const struct uni_problem *p, const st
     c->kernels = uni_cpu_choose();
     if (!c->kernels)
         TRY(UNI_BACKEND);
-    c->pool = uni_pool_open(threads_of(p));
+    c->pool = uni_pool_open(threads_of(p), p->cancel);
     if (!c->pool)
         TRY(uni_fail(UNI_MEMORY, "no memory for %lld threads", (long long)threads_of(p)));
     c->threads = uni_pool_threads(c->pool);
@@ -202,7 +202,7 @@ static int cpu_open(struct uni_backend *b, const struct uni_problem *p, const st
     for (int64_t k = 0; k < p->K; k++)
         c->sigma[k] = (float)p->sigma[k];
     c->source = source;
-    uni_pool_run(c->pool, gather_rows, c, p->N_all / (TILE * 64) + 1);
+    TRY(uni_pool_run(c->pool, gather_rows, c, p->N_all / (TILE * 64) + 1));
     c->source = NULL;
     b->threads = c->threads;
     snprintf(b->name, sizeof b->name, "cpu (%s)", c->kernels->name);

@@ -53,8 +53,6 @@ int uni_cpu_nearest(struct uni_backend *b, int32_t *index, float *score, double 
         for (int64_t d = 0; d < D; d++)
             c->Yt[d * Kv + k] = k < n ? Y[k * D + d] : 0;
     }
-    uni_pool_run(c->pool, nearest_task, c, M / (TILE * TASK_TILES) + 1);
-    if (sum)
-        uni_pool_run(c->pool, sum_task, c, SUM_TASKS);
-    return UNI_OK;
+    int err = uni_pool_run(c->pool, nearest_task, c, M / (TILE * TASK_TILES) + 1);
+    return err || !sum ? err : uni_pool_run(c->pool, sum_task, c, SUM_TASKS);
 }

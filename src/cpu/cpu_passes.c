@@ -2,6 +2,7 @@
 /* The two passes around the sweeps, assign and moments, and reading what is per cell. */
 #include <string.h>
 
+#include "../error.h"
 #include "cpu_backend.h"
 
 /* Group g's -W, padded to whole vectors. */
@@ -64,12 +65,13 @@ static void add_group(void *context, int64_t g, int thread)
 
 int uni_cpu_assign(struct uni_backend *b, double *O, struct uni_fit *fit, const float *W, const float *Y)
 {
+    int err = 0;
     struct uni_cpu *c = b->state;
     c->W = W;
     c->want_fit = fit != NULL;
     pack_centroids(c, Y);
-    uni_pool_run(c->pool, assign_task, c, c->layout.n_tasks);
-    uni_pool_run(c->pool, add_group, c, c->p->G);
+    TRY(uni_pool_run(c->pool, assign_task, c, c->layout.n_tasks));
+    TRY(uni_pool_run(c->pool, add_group, c, c->p->G));
     for (int64_t i = 0; i < c->layout.n_pieces * c->shape.Kv; i++) /* R is base now: no penalty */
         c->P[i] = i % c->shape.Kv < c->shape.K;
     memset(c->r, 0, (size_t)c->shape.Kv * sizeof *c->r);
@@ -84,7 +86,8 @@ int uni_cpu_assign(struct uni_backend *b, double *O, struct uni_fit *fit, const 
             fit->entropy += c->fit[2 * t + 1];
         }
     }
-    return UNI_OK;
+done:
+    return err;
 }
 
 static void add_moments(double *total, const float *part, int64_t n)
@@ -140,9 +143,8 @@ int uni_cpu_moments(struct uni_backend *b, double *S)
 {
     struct uni_cpu *c = b->state;
     c->S = S;
-    uni_pool_run(c->pool, moments_task, c, c->layout.n_slices);
-    uni_pool_run(c->pool, add_slices, c, c->p->G);
-    return UNI_OK;
+    int err = uni_pool_run(c->pool, moments_task, c, c->layout.n_slices);
+    return err ? err : uni_pool_run(c->pool, add_slices, c, c->p->G);
 }
 
 static void read_task(void *context, int64_t task, int thread)
@@ -192,7 +194,6 @@ int uni_cpu_read(struct uni_backend *b, enum uni_cells what, const float *W, voi
     c->what = what;
     c->W = W;
     c->dst = dst;
-    uni_pool_run(c->pool, read_task, c, c->layout.n_tasks);
     read_skipped(c);
-    return UNI_OK;
+    return uni_pool_run(c->pool, read_task, c, c->layout.n_tasks);
 }

@@ -8,6 +8,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "../error.h"
+#include "unisono.h"
+
 struct worker {
     struct uni_pool *pool;
     pthread_t id;
@@ -16,6 +19,7 @@ struct worker {
 
 struct uni_pool {
     int threads, spins, helpers; /* helpers: workers worth waking, one for each CPU but the caller's */
+    const volatile int *cancel;
     uni_task task;
     void *context;
     int64_t tasks;
@@ -37,9 +41,14 @@ static void relax(void)
 #endif
 }
 
+static int cancelled(const struct uni_pool *p)
+{
+    return p->cancel && *p->cancel;
+}
+
 static void take_tasks(struct uni_pool *p, int thread)
 {
-    for (;;) {
+    while (!cancelled(p)) {
         int64_t task = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
         if (task >= p->tasks)
             return;
@@ -91,12 +100,17 @@ static void announce(struct uni_pool *p, int workers)
     pthread_mutex_unlock(&p->lock);
 }
 
-void uni_pool_run(struct uni_pool *p, uni_task task, void *context, int64_t tasks)
+static int outcome(const struct uni_pool *p)
+{
+    return cancelled(p) ? uni_fail(UNI_STOPPED, "cancelled by the caller") : UNI_OK;
+}
+
+int uni_pool_run(struct uni_pool *p, uni_task task, void *context, int64_t tasks)
 {
     if (p->threads == 1 || tasks <= 1) {
-        for (int64_t i = 0; i < tasks; i++)
+        for (int64_t i = 0; i < tasks && !cancelled(p); i++)
             task(context, i, 0);
-        return;
+        return outcome(p);
     }
     p->task = task;
     p->context = context;
@@ -113,6 +127,7 @@ void uni_pool_run(struct uni_pool *p, uni_task task, void *context, int64_t task
             i = 0;
         }
     }
+    return outcome(p);
 }
 
 static void start_workers(struct uni_pool *p, int64_t threads)
@@ -130,13 +145,13 @@ static void start_workers(struct uni_pool *p, int64_t threads)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-struct uni_pool *uni_pool_open(int64_t threads)
+struct uni_pool *uni_pool_open(int64_t threads, const volatile int *cancel)
 {
     struct uni_pool *p = aligned_alloc(64, (sizeof *p + 63) / 64 * 64);
     if (!p)
         return NULL;
     int64_t cpus = uni_cpu_count();
-    *p = (struct uni_pool){.threads = 1, .spins = threads <= cpus ? 20000 : 50};
+    *p = (struct uni_pool){.threads = 1, .cancel = cancel, .spins = threads <= cpus ? 20000 : 50};
     p->helpers = (int)(threads < cpus ? threads : cpus) - 1;
     p->workers = calloc((size_t)threads, sizeof *p->workers);
     if (!p->workers) {

@@ -10,10 +10,12 @@ struct uni_pool;
 
 typedef void (*uni_task)(void *context, int64_t task, int thread); /* thread: 0 .. threads-1, for scratch */
 
-/* Starts threads - 1 threads with all signals blocked. Fewer may start where the system refuses: see uni_pool_threads. NULL: no memory. */
-struct uni_pool *uni_pool_open(int64_t threads);
+/* cancel, unless NULL: once it is set, tasks not yet begun are left out.
+   Starts threads - 1 threads with all signals blocked. Fewer may start where the system refuses: see uni_pool_threads. NULL: no memory. */
+struct uni_pool *uni_pool_open(int64_t threads, const volatile int *cancel);
 int uni_pool_threads(const struct uni_pool *);
-void uni_pool_run(struct uni_pool *, uni_task, void *context, int64_t tasks);
+/* Returns UNI_OK, or UNI_STOPPED where tasks were left out. */
+int uni_pool_run(struct uni_pool *, uni_task, void *context, int64_t tasks);
 void uni_pool_close(struct uni_pool *); /* NULL is fine */
 
 /* CPUs that this process may use: its affinity, and its cgroup's quota; at least 1. */

@@ -89,17 +89,20 @@ static void add_heads(const struct uni_cpu *c, int64_t heads, double sign)
             c->r[k] += sign * c->heads[h * c->shape.Kv + k];
 }
 
-static void update_block(struct uni_cpu *c, int64_t q)
+static int update_block(struct uni_cpu *c, int64_t q)
 {
+    int err = 0;
     const struct uni_layout *l = &c->layout;
     int64_t heads = l->head_first[q + 1] - l->head_first[q];
     c->block = q;
-    uni_pool_run(c->pool, leave_task, c, heads);
+    TRY(uni_pool_run(c->pool, leave_task, c, heads));
     add_heads(c, heads, -1);
-    uni_pool_run(c->pool, penalty_task, c, heads);
-    uni_pool_run(c->pool, cells_task, c, l->step_first[q + 1] - l->step_first[q]);
-    uni_pool_run(c->pool, return_task, c, heads);
+    TRY(uni_pool_run(c->pool, penalty_task, c, heads));
+    TRY(uni_pool_run(c->pool, cells_task, c, l->step_first[q + 1] - l->step_first[q]));
+    TRY(uni_pool_run(c->pool, return_task, c, heads));
     add_heads(c, heads, 1);
+done:
+    return err;
 }
 
 /* sum R (dist + sigma ln R) = sum over pieces of sigma mass ln P - sum over cells of (sum_k sigma R) (ln s + L); see architecture.md 3.4 */
@@ -117,15 +120,17 @@ static struct uni_fit add_fit(const struct uni_cpu *c)
 
 int uni_cpu_sweep(struct uni_backend *b, double *O, struct uni_fit *fit, int64_t sweeps, int terms)
 {
+    int err = 0;
     struct uni_cpu *c = b->state;
     for (int64_t sweep = 0; sweep < sweeps; sweep++) {
         c->want_fit = fit && sweep + 1 == sweeps;
         c->want_terms = terms;
         for (int64_t q = 0; q < c->p->Q; q++)
-            update_block(c, q);
+            TRY(update_block(c, q));
     }
     if (fit)
         *fit = add_fit(c);
     uni_cpu_give_O(c, O);
-    return UNI_OK;
+done:
+    return err;
 }
