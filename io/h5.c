@@ -2,6 +2,7 @@
 /* Opening HDF5 files and asking what is in them, with sentences for what goes wrong. */
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +10,17 @@
 
 #include "h5.h"
 
+/* HDF5 tidies up in an exit handler, and dies there of a file that it could not write. All that is ours is closed before. Has no
+   effect when the process used HDF5 already. */
+static void no_exit_handler(void)
+{
+    H5dont_atexit();
+}
+
 void io_h5_quiet_begin(struct io_h5_quiet *quiet)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, no_exit_handler);
     H5Eget_auto2(H5E_DEFAULT, &quiet->print, &quiet->user);
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
 }

@@ -105,6 +105,9 @@ struct io_h5ad_source {
 int io_h5ad_frame_open(struct io_h5ad_source *, struct io_matrix *);
 int io_h5ad_sparse_open(struct io_h5ad_source *, struct io_matrix *, int by_columns);
 
+/* Takes so many bytes more of the disk for a file that HDF5 is to write to. */
+int io_h5_reserve(const struct io_target *, int64_t bytes);
+
 /* Attributes as current anndata writes them. */
 int io_h5ad_encode(hid_t object, const char *type, const char *version);
 int io_h5ad_text_attribute(hid_t object, const char *name, const char *text);

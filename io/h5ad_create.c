@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Groups, arrays and attributes as current anndata writes them (its on-disk format page), and a small .h5ad made of them. */
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "h5.h"
 
@@ -172,27 +175,67 @@ static int fill(hid_t file, const struct io_new_h5ad *made)
     return err;
 }
 
-int io_h5ad_create(const char *target, const struct io_new_h5ad *made, int overwrite)
+/* HDF5 does not survive a full disk well: some of its state stays, and may bring the process down later. So the blocks are taken
+   before it writes; what it does not use goes back when it closes the file. */
+int io_h5_reserve(const struct io_target *out, int64_t bytes)
 {
-    struct io_h5_quiet quiet;
-    struct io_target out;
+    struct stat info;
+    if (fstat(out->fd, &info))
+        return io_fail("%s: writing failed: %s", out->path, strerror(errno));
+    int reason = posix_fallocate(out->fd, info.st_size, (off_t)bytes);
+    if (reason == ENOSPC || reason == EFBIG || reason == EDQUOT || reason == EIO)
+        return io_fail("%s: there is no room for its %" PRId64 " bytes: %s", out->path, (int64_t)info.st_size + bytes,
+                       strerror(reason));
+    return 0;
+}
+
+static int64_t room_of(const struct io_new_h5ad *made)
+{
+    int64_t bytes =
+        made->n_cells * (made->n_dims * (int64_t)sizeof(float) + made->n_columns * 4 + 64); /* 64: a name and its place */
+    for (int i = 0; i < made->n_columns; i++)
+        for (int64_t level = 0; level < made->level_names[i]->count; level++)
+            bytes += (int64_t)strlen(made->level_names[i]->at[level]) + 64;
+    return bytes + (made->n_columns + 1) * 32768 + IO_PIECE / 4;
+}
+
+static int create(const struct io_target *out, const struct io_new_h5ad *made)
+{
     char why[256] = "";
-    if (io_format_of(target) != IO_H5AD)
-        return io_fail("%s: the name of an AnnData file must end in .h5ad", target);
-    if (io_target_begin(&out, target, overwrite))
-        return -1;
-    io_h5_quiet_begin(&quiet);
-    hid_t file = H5Fcreate(out.temp, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-    int err = file < 0 ? -1 : fill(file, made);
+    int err = io_h5_reserve(out, room_of(made));
+    if (err)
+        return err;
+    /* Creating makes the file short again, so it is made, closed, and opened once the blocks are there. */
+    hid_t file = H5Fcreate(out->temp, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    if (file < 0 || H5Fclose(file) < 0)
+        return io_fail("%s: writing failed: %s", out->path, io_h5_reason());
+    err = io_h5_reserve(out, room_of(made));
+    if (err)
+        return err;
+    file = H5Fopen(out->temp, H5F_ACC_RDWR, H5P_DEFAULT);
+    err = file < 0 ? -1 : fill(file, made);
     if (err)
         snprintf(why, sizeof why, "%s", io_h5_reason());
     if (file >= 0 && H5Fclose(file) < 0 && !err) {
         snprintf(why, sizeof why, "%s", io_h5_reason());
         err = -1;
     }
+    return err ? io_fail("%s: writing failed: %s", out->path, why) : 0;
+}
+
+int io_h5ad_create(const char *target, const struct io_new_h5ad *made, int overwrite)
+{
+    struct io_h5_quiet quiet;
+    struct io_target out;
+    if (io_format_of(target) != IO_H5AD)
+        return io_fail("%s: the name of an AnnData file must end in .h5ad", target);
+    if (io_target_begin(&out, target, overwrite))
+        return -1;
+    io_h5_quiet_begin(&quiet);
+    int err = create(&out, made);
     io_h5_quiet_end(&quiet);
     if (!err)
         return io_target_commit(&out);
     io_target_abandon(&out);
-    return io_fail("%s: writing failed: %s", target, why);
+    return err;
 }

@@ -35,6 +35,7 @@ static int encode_piece(struct column *column, const struct io_h5_vector *values
     char number[IO_FLOAT_TEXT];
     const char *text, *before = NULL;
     size_t length, length_before = 0;
+    int32_t level_before = -1;
     for (int64_t i = 0; i < values->n_piece; i++) {
         int32_t *level = &column->level[values->first + i];
         enum io_h5_label label = io_h5_vector_text(values, i, number, &text, &length);
@@ -46,7 +47,7 @@ static int encode_piece(struct column *column, const struct io_h5_vector *values
             return io_fail_continuous(column->file.path, column->name, number, values->first + i);
         /* Files are often sorted by batch. The text before must be in the vector's memory, not in number. */
         if (before && length == length_before && memcmp(text, before, length) == 0) {
-            *level = level[-1];
+            *level = level_before;
             continue;
         }
         *level = io_encoder_add(&column->levels, text, length);
@@ -54,6 +55,7 @@ static int encode_piece(struct column *column, const struct io_h5_vector *values
             return -1;
         before = text == number ? NULL : text;
         length_before = length;
+        level_before = *level;
     }
     return 0;
 }

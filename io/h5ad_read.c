@@ -301,9 +301,9 @@ static int h5ad_read(struct io_matrix *matrix, float *dst)
     struct io_builder dims = {0};
     io_h5_quiet_begin(&quiet);
     int err = source->values(source, matrix->n_cells, matrix->n_dims, dst);
-    if (!err)
+    if (!err && !matrix->skip_names)
         err = io_h5ad_cell_names(&source->file, &matrix->cells);
-    for (int64_t i = 0; !err && i < source->columns.count; i++)
+    for (int64_t i = 0; !err && !matrix->skip_names && i < source->columns.count; i++)
         err = io_builder_add(&dims, source->columns.at[i], strlen(source->columns.at[i]));
     if (!err)
         err = io_builder_finish(&dims, &matrix->dims);
@@ -348,6 +348,8 @@ int io_h5ad_matrix_open(struct io_matrix *matrix, const char *path, const char *
         return -1;
     }
     io_h5_quiet_end(&quiet);
+    if (n_obs >= 0)
+        matrix->source_bytes += 48 * matrix->n_cells; /* names, of which the usual barcode has 18 characters */
     matrix->state = source;
     return 0;
 }

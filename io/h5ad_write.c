@@ -215,15 +215,13 @@ static int add(const struct io_target *out, const struct io_output *output)
     return err ? io_fail("%s: writing obsm/\"%s\" failed: %s", out->path, output->key, why) : 0;
 }
 
-/* A full disk is better noticed before HDF5 is in the middle of things. What the clone does not use goes back when HDF5 closes
- * it. */
-static int reserve(const struct io_target *out, const struct io_output *output)
+/* At most what the additions take: values, texts, and for each dataset its headers and a part of HDF5's heaps. */
+static int64_t room_of(const struct io_output *output)
 {
-    struct stat info;
     int64_t bytes = output->n_cells * output->n_dims * (int64_t)sizeof(float);
-    if (fstat(out->fd, &info) == 0 && fallocate(out->fd, FALLOC_FL_KEEP_SIZE, info.st_size, (off_t)bytes) && errno == ENOSPC)
-        return io_fail("%s: the disk is too full for %" PRId64 " bytes more: %s", out->path, bytes, strerror(ENOSPC));
-    return 0;
+    for (int64_t i = 0; i < output->n_entries; i++)
+        bytes += output->entries[i].text ? (int64_t)strlen(output->entries[i].text) : output->entries[i].count * 8;
+    return bytes + (output->n_entries + 1) * 8192 + IO_PIECE / 4;
 }
 
 int io_h5ad_write(const struct io_output *output)
@@ -243,7 +241,7 @@ int io_h5ad_write(const struct io_output *output)
         err = clone_into(&out, output->source);
     io_h5_close(&file);
     if (!err)
-        err = reserve(&out, output);
+        err = io_h5_reserve(&out, room_of(output));
     if (!err)
         err = add(&out, output);
     io_h5_quiet_end(&quiet);

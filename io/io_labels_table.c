@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A label column of a table, put in the order of the embedding's cells. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,10 +88,26 @@ static void decide(struct column *column, const struct io_strings *cells)
     column->first = known * 2 > cells->count ? NAMED : UNNAMED;
 }
 
+/* What one side has and the other has not; cell, row: the first of each, or -1. */
+static int fail_foreign(const struct column *column, const struct io_strings *cells, int64_t cell, int64_t row)
+{
+    const char *path = column->table.lines.path;
+    char foreign[300] = "", lacking[300] = "";
+    if (row >= 0)
+        snprintf(foreign, sizeof foreign, "names a cell \"%.200s\" (data row %" PRId64 ") that the embedding does not have",
+                 io_encoder_text(&column->names, (int32_t)row), row + 1);
+    if (cell >= 0)
+        snprintf(lacking, sizeof lacking, "has no row for cell \"%.200s\" (cell %" PRId64 " of the embedding)", cells->at[cell],
+                 cell + 1);
+    return io_fail("%s: %s%s%s: the cell names of both sides must be the same", path, foreign,
+                   row >= 0 && cell >= 0 ? " and " : "", lacking);
+}
+
 /* Puts the levels in the order of cells. */
 static int align(struct column *column, const struct io_strings *cells)
 {
     const char *path = column->table.lines.path;
+    int64_t lacking = -1, foreign = -1;
     int32_t *level = malloc((size_t)cells->count * sizeof *level);
     char *used = calloc((size_t)column->n_rows, 1);
     int err = level && used ? 0 : io_fail_memory(path, "labels", cells->count * (int64_t)sizeof *level);
@@ -101,23 +118,20 @@ static int align(struct column *column, const struct io_strings *cells)
                       path, column->repeated + 1);
     for (int64_t i = 0; !err && i < cells->count; i++) {
         int32_t row = io_encoder_find(&column->names, cells->at[i], strlen(cells->at[i]));
-        if (row < 0)
-            err = io_fail("%s: has no row for cell \"%.200s\" (cell %" PRId64
-                          " of the embedding); every cell needs one, and names must "
-                          "be the same on both sides",
-                          path, cells->at[i], i + 1);
-        else if (used[row])
+        if (row < 0) {
+            lacking = lacking < 0 ? i : lacking;
+            continue;
+        }
+        if (used[row])
             err = io_fail("%s: the embedding has the cell name \"%.200s\" twice, so labels cannot be aligned by name", path,
                           cells->at[i]);
-        else {
-            used[row] = 1;
-            level[i] = column->level[row];
-        }
+        used[row] = 1;
+        level[i] = column->level[row];
     }
-    for (int64_t row = 0; !err && row < column->n_rows; row++)
-        if (!used[row])
-            err = io_fail("%s: names a cell \"%.200s\" (data row %" PRId64 ") that the embedding does not have", path,
-                          io_encoder_text(&column->names, (int32_t)row), row + 1);
+    for (int64_t row = 0; !err && row < column->n_rows && foreign < 0; row++)
+        foreign = used[row] ? -1 : row;
+    if (!err && (lacking >= 0 || foreign >= 0))
+        err = fail_foreign(column, cells, lacking, foreign);
     free(used);
     if (err) {
         free(level);

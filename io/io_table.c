@@ -159,14 +159,14 @@ static int table_read(struct io_matrix *matrix, float *dst)
         if (i == matrix->n_cells)
             break;
         err = parse_row(&table, source->names, n_dims, dst + i * n_dims);
-        if (!err && source->names)
+        if (!err && source->names && !matrix->skip_names)
             err = io_builder_add(&cells, table.lines.field[0].text, table.lines.field[0].length);
     }
     if (!err && found < 0)
         err = -1;
     if (!err && (i != matrix->n_cells || found != 0))
         err = io_fail("%s: changed while it was read", source->path);
-    if (!err)
+    if (!err && !matrix->skip_names)
         err = keep_names(matrix, &table, source->names, &cells);
     io_builder_close(&cells);
     io_table_close(&table);
