@@ -212,6 +212,7 @@ static int look_at(const struct compare *c, const char *basis, struct answer *an
     memset(&m, 0, sizeof m);
     if (io_matrix_open(&m, c->file, basis))
         return say_failed("%s", io_error());
+    m.skip_names = 1;
     int status;
     float *values = malloc((size_t)(m.n_cells * m.n_dims) * sizeof *values + 1);
     if (m.n_cells != c->batches.n_cells || (c->label && m.n_cells != c->types.n_cells))

@@ -49,6 +49,7 @@ static int check_targets(struct integrate *job)
     const struct integrate_options *o = &job->options;
     int status = EXIT_DONE;
     job->input_format = io_format_of(o->input);
+    job->output_format = o->output ? io_format_of(o->output) : job->input_format;
     if (o->output || o->in_place) {
         struct io_output output = output_of(job);
         if (io_output_check(&output))
@@ -86,6 +87,7 @@ static int look_at_input(struct integrate *job)
     job->memory_left = memory_available();
     if (io_matrix_open(&job->matrix, job->options.input, job->options.basis))
         return failed_io();
+    job->matrix.skip_names = !job->options.meta && job->output_format != IO_TABLE;
     return load_labels(job, NULL);
 }
 
@@ -119,19 +121,22 @@ static int64_t greater(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* What will be held at the worst moment: the values with what reading takes, or with the run and one array of the model. */
+/* What will be held at the worst moment: the values with what reading takes, or with the run, one array of the model and the
+ * names. */
 static int predict(struct integrate *job)
 {
     const struct integrate_options *o = &job->options;
+    const struct io_matrix *m = &job->matrix;
     char need[32], left[32];
     /* Rows of a table are matched by name later; a difference in numbers is better told by the name that is missing. */
-    if (o->meta && !o->dry_run && job->input_format != IO_NPY && job->batches[0].n_cells != job->matrix.n_cells)
+    if (o->meta && !o->dry_run && job->input_format != IO_NPY && job->batches[0].n_cells != m->n_cells)
         return EXIT_DONE;
-    int status = uni_plan(&job->plan, job->matrix.n_cells, job->matrix.n_dims, job->batches, o->n_batches, &o->method);
+    int status = uni_plan(&job->plan, m->n_cells, m->n_dims, job->batches, o->n_batches, &o->method);
     if (status)
         return failed_library(status);
-    job->memory_needed = job->matrix.n_cells * job->matrix.n_dims * (int64_t)sizeof(float) +
-                         greater(job->matrix.source_bytes, job->plan.bytes + (o->model ? model_bytes(&job->plan) : 0));
+    int64_t names = m->skip_names || job->input_format == IO_NPY ? 0 : 32 * m->n_cells;
+    job->memory_needed = m->n_cells * m->n_dims * (int64_t)sizeof(float) +
+                         greater(m->source_bytes, job->plan.bytes + names + (o->model ? model_bytes(&job->plan) : 0));
     if (job->memory_left >= 0 && job->memory_needed > job->memory_left && !o->dry_run)
         return say_failed("%s: this takes %s of memory, and %s are available", o->input,
                           say_bytes(need, (double)job->memory_needed), say_bytes(left, (double)job->memory_left));
