@@ -136,6 +136,18 @@ int io_h5_links(hid_t group, struct io_strings *names)
     return io_builder_finish(&builder, names);
 }
 
+int io_h5_fields(hid_t type, struct io_strings *names)
+{
+    struct io_builder builder = {0};
+    int err = 0, count = H5Tget_nmembers(type);
+    for (int i = 0; !err && i < count; i++) {
+        char *name = H5Tget_member_name(type, (unsigned)i);
+        err = name ? io_builder_add(&builder, name, strlen(name)) : -1;
+        H5free_memory(name);
+    }
+    return io_builder_finish(&builder, names) || err ? -1 : 0;
+}
+
 /* ---- attributes
  * ------------------------------------------------------------------------------------------------------------------ */
 

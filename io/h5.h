@@ -30,6 +30,7 @@ void io_h5_close(struct io_h5_file *);
 int io_h5_exists(hid_t location, const char *path);      /* every step of the path is a link that exists */
 H5O_type_t io_h5_type(hid_t location, const char *path); /* H5O_TYPE_UNKNOWN: there is no such object */
 int io_h5_links(hid_t group, struct io_strings *names);  /* names in a group */
+int io_h5_fields(hid_t type, struct io_strings *names);  /* names of a compound type's members */
 hid_t io_h5_close_id(hid_t id);                          /* whatever kind it is; returns H5I_INVALID_HID */
 
 /* A string attribute; text is "" when it is absent or no string. Returns 1 when it was there. */
@@ -78,6 +79,9 @@ enum io_h5_label { IO_H5_LABEL, IO_H5_MISSING, IO_H5_NOT_WHOLE };
 enum io_h5_label io_h5_vector_text(const struct io_h5_vector *, int64_t i, char *number, const char **text, size_t *length);
 /* Element i of an integer, unsigned or enum piece. */
 int64_t io_h5_vector_integer(const struct io_h5_vector *, int64_t i);
+
+/* Element i of an integer, unsigned, enum or float piece. */
+float io_h5_vector_float(const struct io_h5_vector *, int64_t i);
 
 /* All texts of a one-axis dataset or of a values + mask group, appended to names. */
 int io_h5_read_names(const struct io_h5_file *, hid_t location, const char *name, const char *field, struct io_builder *names);

@@ -235,6 +235,15 @@ int64_t io_h5_vector_integer(const struct io_h5_vector *vector, int64_t i)
     return ((const int64_t *)vector->piece)[i];
 }
 
+float io_h5_vector_float(const struct io_h5_vector *vector, int64_t i)
+{
+    if (vector->kind == IO_H5_FLOAT)
+        return (float)((const double *)vector->piece)[i];
+    if (vector->kind == IO_H5_UNSIGNED)
+        return (float)((const uint64_t *)vector->piece)[i];
+    return (float)((const int64_t *)vector->piece)[i];
+}
+
 static const char *member_name(const struct io_h5_vector *vector, int64_t value)
 {
     for (int i = 0; i < vector->n_members; i++)

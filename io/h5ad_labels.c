@@ -224,13 +224,7 @@ static int fail_unknown(const struct column *column, hid_t type)
     char nearest[1024];
     struct io_strings names = {0}, shown = {0};
     struct io_builder builder = {0};
-    int err = type >= 0 ? 0 : io_h5_links(column->obs, &names);
-    int count = type >= 0 ? H5Tget_nmembers(type) : 0;
-    for (int i = 0; !err && i < count; i++) {
-        char *name = H5Tget_member_name(type, (unsigned)i);
-        err = name ? io_builder_add(&builder, name, strlen(name)) : -1;
-        H5free_memory(name);
-    }
+    int err = type >= 0 ? io_h5_fields(type, &names) : io_h5_links(column->obs, &names);
     for (int64_t i = 0; !err && i < names.count; i++)
         if (strcmp(names.at[i], "__categories") != 0 && strcmp(names.at[i], "_index") != 0)
             err = io_builder_add(&builder, names.at[i], strlen(names.at[i]));

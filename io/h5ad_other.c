@@ -41,9 +41,7 @@ static int frame_column(const struct io_h5ad_source *source, const char *column,
         if (masked && io_h5_vector_next(&mask) <= 0)
             err = -1;
         for (int64_t j = 0; !err && j < values.n_piece; j++) {
-            float value = values.kind == IO_H5_FLOAT      ? (float)((const double *)values.piece)[j]
-                          : values.kind == IO_H5_UNSIGNED ? (float)((const uint64_t *)values.piece)[j]
-                                                          : (float)((const int64_t *)values.piece)[j];
+            float value = io_h5_vector_float(&values, j);
             dst[(i + j) * n_dims] = masked && io_h5_vector_integer(&mask, j) ? NAN : value;
         }
     }
@@ -182,9 +180,7 @@ static int add_piece(const struct io_h5ad_source *source, const struct io_h5_vec
         if (at < 0 || at >= n_minor)
             return io_fail("%s: %s: index %" PRId64 " of value %" PRId64 " is not below %" PRId64 ": the file is damaged",
                            source->path, source->thing, at, data->first + i, n_minor);
-        float value = data->kind == IO_H5_FLOAT      ? (float)((const double *)data->piece)[i]
-                      : data->kind == IO_H5_UNSIGNED ? (float)((const uint64_t *)data->piece)[i]
-                                                     : (float)((const int64_t *)data->piece)[i];
+        float value = io_h5_vector_float(data, i);
         dst[source->by_columns ? at * n_dims + *major : *major * n_dims + at] += value; /* scipy adds up repeated entries too */
     }
     return 0;

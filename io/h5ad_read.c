@@ -188,18 +188,6 @@ static int compound_values(const struct io_h5ad_source *source, int64_t n_cells,
     return err;
 }
 
-static int list_fields(hid_t type, struct io_strings *names)
-{
-    struct io_builder builder = {0};
-    int err = 0, count = H5Tget_nmembers(type);
-    for (int i = 0; !err && i < count; i++) {
-        char *name = H5Tget_member_name(type, (unsigned)i);
-        err = name ? io_builder_add(&builder, name, strlen(name)) : -1;
-        H5free_memory(name);
-    }
-    return io_builder_finish(&builder, names) || err ? -1 : 0;
-}
-
 static int compound_open(struct io_h5ad_source *source, struct io_matrix *matrix)
 {
     char nearest[1024];
@@ -209,7 +197,7 @@ static int compound_open(struct io_h5ad_source *source, struct io_matrix *matrix
     struct io_strings names = {0};
     int index = H5Tget_class(whole) == H5T_COMPOUND ? H5Tget_member_index(whole, source->key) : -1, n_axes = 0, err = 0;
     if (index < 0) {
-        err = list_fields(whole, &names);
+        err = io_h5_fields(whole, &names);
         io_suggest(nearest, sizeof nearest, source->key, &names);
         err = io_fail("%s: obsm has no \"%s\"%s", source->path, source->key, nearest);
         io_strings_close(&names);

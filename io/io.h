@@ -3,8 +3,8 @@
  *
  * Every function that can fail returns 0 or -1 (io_error() has one sentence that names the file, the thing and what to do) and leaves
  * its outputs empty on failure. Everything a struct owns is released by its io_..._close, which is safe on a zeroed struct.
- * A column name that does not exist is answered with the nearest ones that do. Sizes found in a file are checked against the file's
- * own size before anything is allocated for them.
+ * A column name that does not exist is answered with the nearest ones that do. Cells, rows and lines are counted from 1 in sentences.
+ * Sizes found in a file are checked against the file's own size before anything is allocated for them.
  */
 #ifndef UNI_IO_H
 #define UNI_IO_H
@@ -55,7 +55,7 @@ struct io_labels {
     char *name;              /* of the column */
     int64_t n_cells, n_levels, n_missing;
     int32_t *level;          /* (n_cells), -1 missing */
-    struct io_strings names; /* (n_levels) in the order of a categorical's categories, else sorted */
+    struct io_strings names; /* (n_levels) in a categorical's own order; else by value when all are numbers; else by bytes */
 };
 
 /* Reads a column of obs of an .h5ad. Categoricals of every layout, strings (fixed, variable, nullable), integers, booleans (nullable
@@ -100,7 +100,8 @@ int io_output_check(const struct io_output *);
 
 /* Writes the target by its format: to a temporary name in the target's folder, flushed to disk, renamed over the target; on failure
    the temporary file is gone and the target as it was. .h5ad: a clone of source (reflink where the file system has it) gets
-   obsm/KEY (float32, encoding-type array, encoding-version 0.2.0) and uns/KEY (encoding-type dict); all else stays as it was. */
+   obsm/KEY (float32, encoding-type array, encoding-version 0.2.0) and uns/KEY (encoding-type dict); all else stays as it was.
+   Where files may not exceed a size (ulimit -f), the program must ignore SIGXFSZ to get a sentence rather than be killed. */
 int io_output_write(const struct io_output *);
 
 /* A plain .npy of float32, float64 or int32 values, same safety. what: 'f', 'd' or 'i'. */
