@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "error.h"
 #include "formula.h"
 #include "method.h"
 
@@ -86,7 +87,7 @@ static void store(const struct solve *s, int64_t k, const double *O, const doubl
             double old = W[d], new = 0;
             if (O[g] > 0 && c)
                 new = w ? w[d * m + level] : uni_correction(S[d], O[g], c[d], lambda[g]);
-            W[d] = (float)new;
+            new = W[d] = (float)new;
             moved += (new - old) * (new - old);
             size += new * new;
         }
@@ -215,6 +216,8 @@ int uni_ridge_solve(struct uni_ridge *ridge, float *W, float *Y, const double *S
         ridge->skipped_clusters += s.pruned[k] == (double)p->G;
         ridge->pruned_pairs += (int64_t)s.pruned[k];
     }
+    if (!isfinite(moved + size))
+        return uni_fail(UNI_NUMERIC, "the correction is not finite: the embedding's values are too large for its sums; divide it by its largest value");
     ridge->change = size > 0 ? sqrt(moved / size) : moved > 0 ? 1 : 0;
     return UNI_OK;
 }

@@ -16,7 +16,8 @@ static int64_t up(int64_t n, int64_t multiple)
 
 static struct uni_shape shape_of(const struct uni_problem *p, const struct uni_cpu_kernels *k)
 {
-    struct uni_shape s = {.D = p->D, .K = p->K, .Dv = up(p->D, k->width), .Kv = up(p->K, k->width), .Dr = up(p->D, k->block_rows)};
+    struct uni_shape s = {
+        .D = p->D, .K = p->K, .Dv = up(p->D, k->width), .Kv = up(p->K, k->width), .Dr = up(p->D, k->block_rows)};
     s.Kb = up(p->K, 8) < s.Kv ? up(p->K, 8) : s.Kv;
     s.single = p->single;
     s.shift = p->single;
@@ -82,8 +83,8 @@ float *uni_cpu_run_S(const struct uni_cpu *c, int thread)
 struct uni_run uni_cpu_run(const struct uni_cpu *c, int64_t i)
 {
     const struct uni_cut *run = &c->layout.run[i];
-    return (struct uni_run){c->Z + run->first * c->shape.D, c->base + run->first * c->shape.Kb * (c->shape.single ? 4 : 2), c->L + run->first,
-                            run[1].first - run->first};
+    return (struct uni_run){c->Z + run->first * c->shape.D, c->base + run->first * c->shape.Kb * (c->shape.single ? 4 : 2),
+                            c->L + run->first, run[1].first - run->first};
 }
 
 float *uni_cpu_run_sum(const struct uni_cpu *c, int64_t i)
@@ -234,7 +235,8 @@ void uni_cpu_describe(struct uni_backend_info *info)
     info->name = "cpu";
     info->usable = kernels != NULL;
     if (kernels)
-        snprintf(info->detail, sizeof info->detail, "%s, %lld CPU%s", kernels->name, (long long)uni_cpu_count(), uni_cpu_count() == 1 ? "" : "s");
+        snprintf(info->detail, sizeof info->detail, "%s, %lld CPU%s", kernels->name, (long long)uni_cpu_count(),
+                 uni_cpu_count() == 1 ? "" : "s");
     else
         snprintf(info->detail, sizeof info->detail, "%.150s", uni_last_error());
 }

@@ -35,8 +35,8 @@ struct uni_cpu {
     float *scratch;   /* (threads, scratch_floats) */
 
     /* of the operation under way */
-    const float *W;   /* (G,K,D) */
-    double *S;        /* (G,K,D) */
+    const float *W; /* (G,K,D) */
+    double *S;      /* (G,K,D) */
     int want_fit, want_terms;
     int64_t block;
     void *dst;
@@ -71,7 +71,7 @@ int uni_cpu_assign(struct uni_backend *, double *O, struct uni_fit *, const floa
 int uni_cpu_sweep(struct uni_backend *, double *O, struct uni_fit *, int64_t sweeps, int terms);
 int uni_cpu_moments(struct uni_backend *, double *S);
 int uni_cpu_read(struct uni_backend *, enum uni_cells, const float *W, void *dst);
-int uni_cpu_nearest(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M, const float *Y,
-                    int64_t n);
+int uni_cpu_nearest(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M,
+                    const float *Y, int64_t n);
 
 #endif

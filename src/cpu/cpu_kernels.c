@@ -8,241 +8,163 @@
 #include "../formula.h"
 #include UNI_VEC
 #include "cpu_product.h"
-
-/* ---- rows of base -------------------------------------------------------------------------------------------------------- */
-
-/* A vector of a base row. The row's last may be half a vector, and what lies behind it belongs to the next cell. */
-INLINE vf base_whole(const void *row, int64_t k, int single)
-{
-    return single ? load((const float *)row + k) : half_load((const uint16_t *)row + k);
-}
-
-INLINE vf base_part(const void *row, int64_t k, int single)
-{
-    return single ? load_low((const float *)row + k) : half_load_low((const uint16_t *)row + k);
-}
-
-INLINE void base_put(void *row, int64_t k, int64_t left, vf v, int single)
-{
-    if (single && left >= WIDTH)
-        store((float *)row + k, v);
-    else if (single)
-        store_low((float *)row + k, v);
-    else if (left >= WIDTH)
-        half_store((uint16_t *)row + k, v);
-    else
-        half_store_low((uint16_t *)row + k, v);
-}
-
-INLINE const void *base_row(const struct uni_shape *s, const void *base, int64_t i, int single)
-{
-    return (const char *)base + i * s->Kb * (single ? 4 : 2);
-}
-
-/* 1 / s, and 0 for a row whose weights all vanish. */
-INLINE v4 reciprocal4(v4 s)
-{
-    v4 inverse = 1.0f / s;
-    return (v4)((s > 0.0f) & (typeof(s > 0.0f))inverse);
-}
-
-/* ---- R ------------------------------------------------------------------------------------------------------------------- */
-
-/* CELLS rows of R (Kv apart) = base P / s. */
-INLINE void r_rows(const int CELLS, const struct uni_shape *s, const void *base, int64_t first, const float *P, float *R, const int single)
-{
-    const void *row[4];
-    vf sum[4] = {{0}, {0}, {0}, {0}};
-    int64_t whole = s->Kb / WIDTH * WIDTH, rest = s->Kb - whole;
-#pragma GCC unroll 4
-    for (int c = 0; c < CELLS; c++)
-        row[c] = base_row(s, base, first + c, single);
-    for (int64_t k = 0; k < whole; k += WIDTH) {
-        vf p = load(P + k);
-#pragma GCC unroll 4
-        for (int c = 0; c < CELLS; c++) {
-            vf r = base_whole(row[c], k, single) * p;
-            store(R + c * s->Kv + k, r);
-            sum[c] += r;
-        }
-    }
-    if (rest) {
-        vf p = load(P + whole);
-#pragma GCC unroll 4
-        for (int c = 0; c < CELLS; c++) {
-            vf r = base_part(row[c], whole, single) * p;
-            store(R + c * s->Kv + whole, r);
-            sum[c] += r;
-        }
-    }
-    v4 inverse = reciprocal4(add_across4(sum[0], sum[1], sum[2], sum[3]));
-    for (int64_t k = 0; k < s->Kv; k += WIDTH) {
-#pragma GCC unroll 4
-        for (int c = 0; c < CELLS; c++)
-            store(R + c * s->Kv + k, load(R + c * s->Kv + k) * inverse[c]);
-    }
-}
-
-INLINE void r_tile_of(const struct uni_shape *s, const void *base, int64_t n, const float *P, float *R, const int single)
-{
-    int64_t i = 0;
-    for (; i + 4 <= n; i += 4)
-        r_rows(4, s, base, i, P, R + i * s->Kv, single);
-    for (; i < n; i++)
-        r_rows(1, s, base, i, P, R + i * s->Kv, single);
-}
-
-/* R (n,Kv) of the tile that begins at base. */
-static void r_tile(const struct uni_shape *s, const void *base, int64_t n, const float *P, float *R)
-{
-    if (s->single)
-        r_tile_of(s, base, n, P, R, 1);
-    else
-        r_tile_of(s, base, n, P, R, 0);
-}
-
-static const void *tile_base(const struct uni_shape *s, const struct uni_run *run, int64_t first)
-{
-    return base_row(s, run->base, first, s->single);
-}
-
-/* Rows of D floats into rows of Dv, padded with zeros. Reads one vector past the last row at most: every array has that slack. */
-static void pad_rows(const struct uni_shape *s, const float *Z, int64_t n, float *z)
-{
-    vi lane;
-    for (int i = 0; i < WIDTH; i++)
-        lane[i] = i;
-    int64_t last = s->Dv - WIDTH;
-    vi keep = lane < (int32_t)(s->D - last);
-    for (int64_t i = 0; i < n; i++) {
-        for (int64_t d = 0; d < last; d += WIDTH)
-            store(z + i * s->Dv + d, load(Z + i * s->D + d));
-        store(z + i * s->Dv + last, (vf)((vi)load(Z + i * s->D + last) & keep));
-    }
-}
-
-/* z (n,Dv) = Z - R W */
-static void corrected_tile(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, const float *P, const float *minus_W,
-                           float *R, float *z)
-{
-    r_tile(s, tile_base(s, run, first), n, P, R);
-    pad_rows(s, run->Z + first * s->D, n, z);
-    product(z, s->Dv, n, s->Dv, (struct factor){R, s->Kv, 1}, minus_W, s->Dv, s->K, 1);
-}
+#include "cpu_rows.h"
 
 /* ---- assign -------------------------------------------------------------------------------------------------------------- */
 
-static void normalise_row(float *z, int64_t Dv)
+/* One row of Z - R W, R W being u times inverse, into u; returns the vector of squares. */
+INLINE vf corrected_row(const struct uni_shape *s, const float *Z, float *u, float inverse, vi keep)
 {
     vf squares = splat(0);
-    for (int64_t d = 0; d < Dv; d += WIDTH)
-        squares += load(z + d) * load(z + d);
-    float sum = add_across(squares);
-    if (!(sum > 1e-30f && sum < 1e30f)) { /* squares may have over- or underflowed: scale by the largest entry first */
-        vf most = splat(0);
-        for (int64_t d = 0; d < Dv; d += WIDTH)
-            most = largest(most, largest(load(z + d), -load(z + d)));
-        float scale = largest_across(most);
-        if (!(scale > 0))
-            return;
-        squares = splat(0);
-        for (int64_t d = 0; d < Dv; d += WIDTH) {
-            vf part = load(z + d) / scale;
-            store(z + d, part);
-            squares += part * part;
-        }
-        sum = add_across(squares);
+    int64_t last = s->Dv - WIDTH;
+    for (int64_t d = 0; d < last; d += WIDTH) {
+        vf z = load(Z + d) + load(u + d) * inverse;
+        store(u + d, z);
+        squares += z * z;
     }
-    float scale = 1 / sqrtf(sum);
-    for (int64_t d = 0; d < Dv; d += WIDTH)
-        store(z + d, load(z + d) * scale);
+    vf z = (vf)((vi)load(Z + last) & keep) + load(u + last) * inverse;
+    store(u + last, z);
+    return squares + z * z;
 }
 
-/* One row of logits v (base 2, bias not yet in) -> base, stored; added to sum. Returns the sum of 2^(v - most). */
-INLINE float base_of_row(const struct uni_shape *s, float *v, const float *bias, void *base, float *sum, float *most, const int single,
-                         const int shift)
+/* z (n,Dv) = Z - R W (minus_W NULL: Z), squares (n) = |z|^2 */
+static void corrected_tile(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, const float *P,
+                           const float *minus_W, float *T, float *z, float *squares)
 {
-    vf top = splat(-HUGE_VALF), total = splat(0);
-    if (shift) {
-        for (int64_t k = 0; k < s->Kv; k += WIDTH)
-            top = largest(top, load(v + k) + load(bias + k));
-        *most = largest_across(top);
+    float inverse[TILE] = {0};
+    vi keep = last_lanes(s);
+    const float *Z = run->Z + first * s->D;
+    int64_t i = 0;
+    if (minus_W) {
+        weighted_tile(s, run, first, n, P, T, inverse);
+        product(z, s->Dv, n, s->Dv, (struct factor){T, s->Kv, 1}, minus_W, s->Dv, s->K, 0);
     } else {
-        *most = 0;
+        memset(z, 0, (size_t)(n * s->Dv) * sizeof *z);
     }
-    for (int64_t k = 0; k < s->Kv; k += WIDTH) {
-        vf e = exp2_below(load(v + k) + load(bias + k) - *most);
-        e = choose(load(bias + k) > -1e29f, e, splat(0));
-        store(v + k, e);
-        total += e;
+    for (; i + 4 <= n; i += 4) {
+        vf part[4];
+#pragma GCC unroll 4
+        for (int c = 0; c < 4; c++)
+            part[c] = corrected_row(s, Z + (i + c) * s->D, z + (i + c) * s->Dv, inverse[i + c], keep);
+        *(v4_at *)(squares + i) = add_across4(part[0], part[1], part[2], part[3]);
     }
-    float mass = add_across(total), scale = BASE_SCALE / mass;
-    for (int64_t k = 0; k < s->Kv; k += WIDTH) {
-        vf b = load(v + k) * scale;
-        if (k < s->Kb)
-            base_put(base, k, s->Kb - k, b, single);
-        store(sum + k, load(sum + k) + b);
-    }
-    return mass;
+    for (; i < n; i++)
+        squares[i] = add_across(corrected_row(s, Z + i * s->D, z + i * s->Dv, inverse[i], keep));
 }
 
-INLINE void base_of_tile(const struct uni_shape *s, float *v, int64_t n, const float *bias, void *base, float *sum, float *L, const int single,
-                         const int shift)
+/* 1 / |z| where the squares are out of float32's range: z is scaled by its largest entry first. A row of zeros stays. */
+static float rescue_row(float *z, int64_t Dv)
+{
+    vf most = splat(0), squares = splat(0);
+    for (int64_t d = 0; d < Dv; d += WIDTH)
+        most = larger(most, larger(load(z + d), -load(z + d)));
+    float scale = largest_across(most);
+    if (!(scale > 0))
+        return 0;
+    for (int64_t d = 0; d < Dv; d += WIDTH) {
+        vf part = load(z + d) / scale;
+        store(z + d, part);
+        squares += part * part;
+    }
+    return 1 / sqrtf(add_across(squares));
+}
+
+/* CELLS rows of z.Yt -> e = 2^(z.Yt / |z| + bias - most), and base = e / sum e, stored, added to sum. mass = sum e. */
+INLINE void base_of_rows(const int CELLS, const struct uni_shape *s, float *v, const float *length, const float *bias, void *base,
+                         float *sum, float *most, float *mass, const int single, const int shift)
+{
+    vf total[4] = {{0}, {0}, {0}, {0}};
+    for (int c = 0; c < CELLS; c++) {
+        most[c] = 0;
+        vf top = splat(-HUGE_VALF);
+        for (int64_t k = 0; shift && k < s->Kv; k += WIDTH)
+            top = larger(top, load(v + c * s->Kv + k) * length[c] + load(bias + k));
+        if (shift)
+            most[c] = largest_across(top);
+    }
+    for (int64_t k = 0; k < s->Kv; k += WIDTH) {
+        vf b = load(bias + k);
+#pragma GCC unroll 4
+        for (int c = 0; c < CELLS; c++) {
+            vf x = load(v + c * s->Kv + k) * length[c] + b;
+            vf e = exp2_below(shift ? x - most[c] : x);
+            store(v + c * s->Kv + k, e);
+            total[c] += e;
+        }
+    }
+    v4 masses = add_across4(total[0], total[1], total[2], total[3]), scale = BASE_SCALE / masses;
+    for (int c = 0; c < CELLS; c++)
+        mass[c] = masses[c];
+    for (int64_t k = 0; k < s->Kv; k += WIDTH) {
+        vf part = load(sum + k);
+#pragma GCC unroll 4
+        for (int c = 0; c < CELLS; c++) {
+            vf b = load(v + c * s->Kv + k) * scale[c];
+            base_put((char *)base + c * s->Kb * (single ? 4 : 2), k, s->Kb - k, b, single);
+            part += b;
+        }
+        store(sum + k, part);
+    }
+}
+
+INLINE void base_of_tile(const struct uni_shape *s, float *v, int64_t n, const float *length, const float *bias, void *base,
+                         float *sum, float *L, const int single, const int shift)
 {
     float most[TILE + WIDTH], mass[TILE + WIDTH];
-    for (int64_t i = 0; i < n; i++)
-        mass[i] = base_of_row(s, v + i * s->Kv, bias, (char *)base + i * s->Kb * (single ? 4 : 2), sum, &most[i], single, shift);
-    for (int64_t i = n; i < n + WIDTH; i++)
+    int64_t i = 0, row_bytes = s->Kb * (single ? 4 : 2);
+    for (; i + 4 <= n; i += 4)
+        base_of_rows(4, s, v + i * s->Kv, length + i, bias, (char *)base + i * row_bytes, sum, most + i, mass + i, single, shift);
+    for (; i < n; i++)
+        base_of_rows(1, s, v + i * s->Kv, length + i, bias, (char *)base + i * row_bytes, sum, most + i, mass + i, single, shift);
+    for (i = n; i < n + WIDTH; i++)
         mass[i] = most[i] = 1;
-    for (int64_t i = 0; i < n; i += WIDTH) {
-        vf l = natural_log(load(mass + i)) + load(most + i) * 0.693147180559945f;
-        store(mass + i, l);
-    }
+    for (i = 0; i < n; i += WIDTH)
+        store(mass + i, natural_log(load(mass + i)) + load(most + i) * 0.693147180559945f);
     memcpy(L, mass, (size_t)n * sizeof *L);
 }
 
-/* Both parts of the objective for R = base: dist = -sigma (ln base + L), and base = 2^(v - most) / mass is in v, scaled. */
+/* Both parts of the objective for R = base: dist = -sigma (ln base + L); base is e over its sum. */
 static void fit_of_base(const struct uni_shape *s, const float *e, int64_t n, const float *L, const float *sigma, double *fit)
 {
     for (int64_t i = 0; i < n; i++) {
-        vf weights = splat(0), entropy = splat(0), total = splat(0);
+        vf weights = splat(0), entropy_part = splat(0), total = splat(0);
         for (int64_t k = 0; k < s->Kv; k += WIDTH)
             total += load(e + i * s->Kv + k);
         float mass = add_across(total);
         for (int64_t k = 0; k < s->Kv; k += WIDTH) {
             vf b = load(e + i * s->Kv + k) / mass, weight = load(sigma + k) * b;
             weights += weight;
-            entropy += weight * choose(b > 1e-37f, natural_log(largest(b, splat(1e-37f))), splat(0));
+            entropy_part += weight * natural_log(larger(b, splat(1e-37f)));
         }
-        double part = add_across(entropy);
+        double part = add_across(entropy_part);
         fit[1] += part;
         fit[0] -= part + (double)add_across(weights) * L[i];
     }
 }
 
-static void assign(const struct uni_shape *s, const struct uni_run *run, const float *P, const float *minus_W, const struct uni_centroids *c,
-                   float *sum, double *fit, float *scratch)
+static void assign(const struct uni_shape *s, const struct uni_run *run, const float *P, const float *minus_W,
+                   const struct uni_centroids *c, float *sum, double *fit, float *scratch)
 {
-    float *R = scratch, *z = R + TILE * s->Kv;
+    float *T = scratch, *z = T + TILE * s->Kv, length[TILE];
     memset(sum, 0, (size_t)s->Kv * sizeof *sum);
     for (int64_t first = 0; first < run->n; first += TILE) {
         int64_t n = run->n - first < TILE ? run->n - first : TILE;
         void *base = (char *)run->base + first * s->Kb * (s->single ? 4 : 2);
-        if (minus_W)
-            corrected_tile(s, run, first, n, P, minus_W, R, z);
-        else
-            pad_rows(s, run->Z + first * s->D, n, z);
-        for (int64_t i = 0; i < n; i++)
-            normalise_row(z + i * s->Dv, s->Dv);
-        product(R, s->Kv, n, s->Kv, (struct factor){z, s->Dv, 1}, c->Yt, s->Kv, s->D, 0);
+        corrected_tile(s, run, first, n, P, minus_W, T, z, length);
+        fetch_ahead(s, run, first + TILE);
+        for (int64_t i = 0; i < n; i++) {
+            int fine = length[i] > 1e-30f && length[i] < 1e30f;
+            length[i] = fine ? 1 / sqrtf(length[i]) : rescue_row(z + i * s->Dv, s->Dv);
+        }
+        product(T, s->Kv, n, s->Kv, (struct factor){z, s->Dv, 1}, c->Yt, s->Kv, s->D, 0);
         if (s->single)
-            base_of_tile(s, R, n, c->bias, base, sum, run->L + first, 1, 1);
+            base_of_tile(s, T, n, length, c->bias, base, sum, run->L + first, 1, 1);
         else if (s->shift)
-            base_of_tile(s, R, n, c->bias, base, sum, run->L + first, 0, 1);
+            base_of_tile(s, T, n, length, c->bias, base, sum, run->L + first, 0, 1);
         else
-            base_of_tile(s, R, n, c->bias, base, sum, run->L + first, 0, 0);
+            base_of_tile(s, T, n, length, c->bias, base, sum, run->L + first, 0, 0);
         if (fit)
-            fit_of_base(s, R, n, run->L + first, c->sigma, fit);
+            fit_of_base(s, T, n, run->L + first, c->sigma, fit);
     }
     for (int64_t k = 0; k < s->Kv; k += WIDTH)
         store(sum + k, load(sum + k) * (1 / BASE_SCALE));
@@ -251,12 +173,13 @@ static void assign(const struct uni_shape *s, const struct uni_run *run, const f
 /* ---- sweep --------------------------------------------------------------------------------------------------------------- */
 
 /* CELLS cells at once: s = base . P, G += base / s; t = base . sP too where the objective is asked for. */
-INLINE void sweep_rows(const int CELLS, const struct uni_shape *s, const void *base, int64_t first, const float *P, const float *sP, float *G,
-                       float *s_out, float *t_out, const int single, const int fit)
+INLINE void sweep_rows(const int CELLS, const struct uni_shape *s, const void *base, int64_t first, const float *P,
+                       const float *sP, float *G, float *s_out, float *t_out, const int single, const int fit)
 {
     const void *row[4];
     vf sum[4] = {{0}, {0}, {0}, {0}}, weight[4] = {{0}, {0}, {0}, {0}};
-    int64_t whole = s->Kb / WIDTH * WIDTH, rest = s->Kb - whole;
+    int64_t whole = s->Kb / WIDTH * WIDTH;
+    const int rest = whole < s->Kb;
 #pragma GCC unroll 4
     for (int c = 0; c < CELLS; c++)
         row[c] = base_row(s, base, first + c, single);
@@ -304,8 +227,8 @@ INLINE void sweep_rows(const int CELLS, const struct uni_shape *s, const void *b
     }
 }
 
-INLINE void sweep_of(const struct uni_shape *s, const struct uni_run *run, const float *P, const float *sP, float *G, float *s_out, float *t_out,
-                     const int single, const int fit)
+INLINE void sweep_of(const struct uni_shape *s, const struct uni_run *run, const float *P, const float *sP, float *G,
+                     float *s_out, float *t_out, const int single, const int fit)
 {
     int64_t i = 0;
     for (; i + 4 <= run->n; i += 4)
@@ -314,7 +237,8 @@ INLINE void sweep_of(const struct uni_shape *s, const struct uni_run *run, const
         sweep_rows(1, s, run->base, i, P, sP, G, s_out + i, t_out + i, single, fit);
 }
 
-static void sweep(const struct uni_shape *s, const struct uni_run *run, const float *P, const float *sP, float *G, double *fit, float *scratch)
+static void sweep(const struct uni_shape *s, const struct uni_run *run, const float *P, const float *sP, float *G, double *fit,
+                  float *scratch)
 {
     float *s_out = scratch, *t_out = scratch + RUN_ROWS + WIDTH;
     memset(G, 0, (size_t)s->Kv * sizeof *G);
@@ -342,14 +266,15 @@ static void sweep(const struct uni_shape *s, const struct uni_run *run, const fl
 static double entropy(const struct uni_shape *s, const struct uni_run *run, const float *P, const float *sigma, float *scratch)
 {
     double sum = 0;
+    float inverse[TILE];
     for (int64_t first = 0; first < run->n; first += TILE) {
         int64_t n = run->n - first < TILE ? run->n - first : TILE;
-        r_tile(s, tile_base(s, run, first), n, P, scratch);
+        weighted_tile(s, run, first, n, P, scratch, inverse);
         for (int64_t i = 0; i < n; i++) {
             vf part = splat(0);
             for (int64_t k = 0; k < s->Kv; k += WIDTH) {
-                vf r = load(scratch + i * s->Kv + k);
-                part += load(sigma + k) * r * natural_log(largest(r, splat(1e-37f)));
+                vf r = load(scratch + i * s->Kv + k) * inverse[i];
+                part += load(sigma + k) * r * natural_log(larger(r, splat(1e-37f)));
             }
             sum += add_across(part);
         }
@@ -361,32 +286,69 @@ static double entropy(const struct uni_shape *s, const struct uni_run *run, cons
 
 static void moments(const struct uni_shape *s, const struct uni_run *run, const float *P, float *S, float *scratch)
 {
+    float *z = scratch + TILE * s->Kv, inverse[TILE];
+    vi keep = last_lanes(s);
+    int64_t last = s->Dv - WIDTH;
     for (int64_t first = 0; first < run->n; first += TILE) {
         int64_t n = run->n - first < TILE ? run->n - first : TILE;
-        r_tile(s, tile_base(s, run, first), n, P, scratch);
-        product(S, s->Kv, s->Dr, s->Kv, (struct factor){run->Z + first * s->D, 1, s->D}, scratch, s->Kv, n, first > 0);
+        weighted_tile(s, run, first, n, P, scratch, inverse);
+        fetch_ahead(s, run, first + TILE);
+        for (int64_t i = 0; i < n; i++) { /* Z^T R = (Z / s)^T (base P): D entries a cell to scale, not K */
+            const float *Z = run->Z + (first + i) * s->D;
+            for (int64_t d = 0; d < last; d += WIDTH)
+                store(z + i * s->Dv + d, load(Z + d) * inverse[i]);
+            store(z + i * s->Dv + last, (vf)((vi)load(Z + last) & keep) * inverse[i]);
+        }
+        product(S, s->Kv, s->D, s->Kv, (struct factor){z, 1, s->Dv}, scratch, s->Kv, n, first > 0);
     }
 }
 
-static void correct(const struct uni_shape *s, const struct uni_run *run, const float *P, const float *minus_W, const int64_t *row, float *dst,
-                    float *scratch)
+/* Exactly n floats, which need not fill whole vectors. */
+INLINE void copy_row(float *dst, const float *src, int64_t n)
 {
-    float *z = scratch + TILE * s->Kv;
+    if (n < WIDTH) {
+        memcpy(dst, src, (size_t)n * sizeof *dst);
+        return;
+    }
+    for (int64_t i = 0; i + WIDTH < n; i += WIDTH)
+        store(dst + i, load(src + i));
+    store(dst + n - WIDTH, load(src + n - WIDTH));
+}
+
+/* Rows of dst lie far apart: the next tile's are asked for before this one's are made. */
+INLINE void fetch_rows(const float *dst, const int64_t *row, int64_t n, int64_t columns)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < columns + 15; j += 16)
+            __builtin_prefetch(dst + row[i] * columns + (j < columns ? j : columns - 1), 1);
+}
+
+static void correct(const struct uni_shape *s, const struct uni_run *run, const float *P, const float *minus_W,
+                    const int64_t *row, float *dst, float *scratch)
+{
+    float *z = scratch + TILE * s->Kv, squares[TILE];
     for (int64_t first = 0; first < run->n; first += TILE) {
         int64_t n = run->n - first < TILE ? run->n - first : TILE;
-        corrected_tile(s, run, first, n, P, minus_W, scratch, z);
+        fetch_rows(dst, row + first, n, s->D);
+        corrected_tile(s, run, first, n, P, minus_W, scratch, z, squares);
+        fetch_ahead(s, run, first + TILE);
         for (int64_t i = 0; i < n; i++)
-            memcpy(dst + row[first + i] * s->D, z + i * s->Dv, (size_t)s->D * 4);
+            copy_row(dst + row[first + i] * s->D, z + i * s->Dv, s->D);
     }
 }
 
-static void assignments(const struct uni_shape *s, const struct uni_run *run, const float *P, const int64_t *row, float *dst, float *scratch)
+static void assignments(const struct uni_shape *s, const struct uni_run *run, const float *P, const int64_t *row, float *dst,
+                        float *scratch)
 {
+    float inverse[TILE];
     for (int64_t first = 0; first < run->n; first += TILE) {
         int64_t n = run->n - first < TILE ? run->n - first : TILE;
-        r_tile(s, tile_base(s, run, first), n, P, scratch);
-        for (int64_t i = 0; i < n; i++)
-            memcpy(dst + row[first + i] * s->K, scratch + i * s->Kv, (size_t)s->K * 4);
+        weighted_tile(s, run, first, n, P, scratch, inverse);
+        for (int64_t i = 0; i < n; i++) {
+            for (int64_t k = 0; k < s->Kv; k += WIDTH)
+                store(scratch + i * s->Kv + k, load(scratch + i * s->Kv + k) * inverse[i]);
+            copy_row(dst + row[first + i] * s->K, scratch + i * s->Kv, s->K);
+        }
     }
 }
 
@@ -406,7 +368,7 @@ static void penalty(const struct uni_shape *s, float *P, const double *O, const 
         store(P + k, natural_log(penalty_ratio(O + k, r + k, share)) * ((float)theta * 1.44269504088896f));
     }
     for (int64_t k = 0; k < s->K; k++)
-        most = largest(most, splat(P[k]));
+        most = larger(most, splat(P[k]));
     for (int64_t k = 0; k < s->Kv; k += WIDTH) {
         vf x = load(P + k) - most;
         store(P + k, choose(x < -125.0f, splat(0), exp2_below(x)));
@@ -419,23 +381,23 @@ static double log_dot(const struct uni_shape *s, const float *O, const float *P,
 {
     double sum = 0;
     for (int64_t k = 0; k < s->Kv; k += WIDTH) {
-        vf part = load(weight + k) * load(O + k) * natural_log(largest(load(P + k), splat(1e-37f)));
+        vf part = load(weight + k) * load(O + k) * natural_log(larger(load(P + k), splat(1e-37f)));
         sum += add_across(choose(load(O + k) > 0.0f, part, splat(0)));
     }
     return sum;
 }
 
-static void nearest(const struct uni_shape *s, int32_t *index, float *score, const float *X, int64_t n, const float *Yt, const float *bias,
-                    float *scratch)
+static void nearest(const struct uni_shape *s, int32_t *index, float *score, const float *X, int64_t n, const float *Yt,
+                    const float *bias, float *scratch)
 {
-    float *z = scratch + TILE * s->Kv;
-    pad_rows(s, X, n, z);
-    product(scratch, s->Kv, n, s->Kv, (struct factor){z, s->Dv, 1}, Yt, s->Kv, s->D, 0);
+    float *z = scratch + TILE * s->Kv; /* whole register blocks of rows are read */
+    memcpy(z, X, (size_t)(n * s->D) * sizeof *z);
+    product(scratch, s->Kv, n, s->Kv, (struct factor){z, s->D, 1}, Yt, s->Kv, s->D, 0);
     for (int64_t i = 0; i < n; i++) {
         const float *row = scratch + i * s->Kv;
         vf top = splat(-HUGE_VALF);
         for (int64_t k = 0; k < s->Kv; k += WIDTH)
-            top = largest(top, load(row + k) + load(bias + k));
+            top = larger(top, load(row + k) + load(bias + k));
         float best = largest_across(top);
         int32_t k = 0;
         while (row[k] + bias[k] != best)
@@ -445,5 +407,5 @@ static void nearest(const struct uni_shape *s, int32_t *index, float *score, con
     }
 }
 
-const struct uni_cpu_kernels KERNELS = {ISA_NAME, WIDTH,   PANEL_ROWS,  assign,  sweep,   moments, correct,
-                                        assignments, entropy, penalty, log_dot, nearest};
+const struct uni_cpu_kernels KERNELS = {ISA_NAME, WIDTH,       MOST_ROWS, assign,  sweep,   moments,
+                                        correct,  assignments, entropy,   penalty, log_dot, nearest};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The work on one run of cells: at most 1024 rows of one piece (one group, one block), sums in float32. Compiled once per instruction
- * set from cpu_kernels.c. Rows of tables over clusters are Kv floats (K padded to whole vectors; P, B-panels and sums are zero or
- * unused there), rows over dimensions Dv. base rows are Kb elements, half or float32, scaled by BASE_SCALE. Letters: backend.h. */
+/* The work on one run of cells: at most 1024 rows of one piece (one group, one block), sums in float32. Compiled once per
+ * instruction set from cpu_kernels.c. Rows of tables over clusters are Kv floats (K padded to whole vectors; P, B-panels and sums
+ * are zero or unused there), rows over dimensions Dv. base rows are Kb elements, half or float32, scaled by BASE_SCALE. Letters:
+ * backend.h. */
 #ifndef UNI_CPU_KERNELS_H
 #define UNI_CPU_KERNELS_H
 
@@ -39,19 +40,21 @@ struct uni_cpu_kernels {
     /* Register block of the products: a multiple of it pads D to Dr. */
     int block_rows;
 
-    /* z = normalise(Z - R W), R from base and P (minus_W (Kv,Dv) = -W; NULL: normalise(Z)); new base and L; sum (Kv) = sum of R = base.
-       fit[2], unless NULL, += sum base dist and sum sigma base ln base. scratch: uni_scratch_floats. */
-    void (*assign)(const struct uni_shape *, const struct uni_run *, const float *P, const float *minus_W, const struct uni_centroids *,
-                   float *sum, double *fit, float *scratch);
+    /* z = normalise(Z - R W), R from base and P (minus_W (Kv,Dv) = -W; NULL: normalise(Z)); new base and L; sum (Kv) = sum of R =
+       base. fit[2], unless NULL, += sum base dist and sum sigma base ln base. scratch: uni_scratch_floats. */
+    void (*assign)(const struct uni_shape *, const struct uni_run *, const float *P, const float *minus_W,
+                   const struct uni_centroids *, float *sum, double *fit, float *scratch);
     /* G (Kv) = sum of base / s, s = sum_k base P. fit, unless NULL, += - sum (sum_k sigma R) (ln s + L), sP (Kv) = sigma P. */
-    void (*sweep)(const struct uni_shape *, const struct uni_run *, const float *P, const float *sP, float *G, double *fit, float *scratch);
+    void (*sweep)(const struct uni_shape *, const struct uni_run *, const float *P, const float *sP, float *G, double *fit,
+                  float *scratch);
     /* S (Dr,Kv) = sum of Z^T R over the run */
     void (*moments)(const struct uni_shape *, const struct uni_run *, const float *P, float *S, float *scratch);
     /* dst[row[i]] = Z - R W, rows of D */
-    void (*correct)(const struct uni_shape *, const struct uni_run *, const float *P, const float *minus_W, const int64_t *row, float *dst,
-                    float *scratch);
+    void (*correct)(const struct uni_shape *, const struct uni_run *, const float *P, const float *minus_W, const int64_t *row,
+                    float *dst, float *scratch);
     /* dst[row[i]] = R, rows of K */
-    void (*assignments)(const struct uni_shape *, const struct uni_run *, const float *P, const int64_t *row, float *dst, float *scratch);
+    void (*assignments)(const struct uni_shape *, const struct uni_run *, const float *P, const int64_t *row, float *dst,
+                        float *scratch);
     /* sum sigma R ln R */
     double (*entropy)(const struct uni_shape *, const struct uni_run *, const float *P, const float *sigma, float *scratch);
     /* P (Kv) = pen / its largest entry, pen = ((2E + 1) / (O + E + 1))^theta with E = share r; O, r (Kv). Zero in the
@@ -60,20 +63,22 @@ struct uni_cpu_kernels {
     /* sum_k weight O ln P, 0 ln 0 = 0 */
     double (*log_dot)(const struct uni_shape *, const float *O, const float *P, const float *weight);
     /* Nearest of the centroids Yt (D,Kv) for n <= TILE rows of X (n,D); bias (Kv) 0, very small where padded. */
-    void (*nearest)(const struct uni_shape *, int32_t *index, float *score, const float *X, int64_t n, const float *Yt, const float *bias,
-                    float *scratch);
+    void (*nearest)(const struct uni_shape *, int32_t *index, float *score, const float *X, int64_t n, const float *Yt,
+                    const float *bias, float *scratch);
 };
 
 /* Floats of scratch that the kernels need per thread. */
 static inline int64_t uni_scratch_floats(const struct uni_shape *s)
 {
-    return TILE * s->Kv + TILE * s->Dv + 2 * RUN_ROWS + 64;
+    return TILE * s->Kv + (TILE + 12) * s->Dv + 2 * RUN_ROWS + 64;
 }
 
-extern const struct uni_cpu_kernels *const uni_cpu_kernel_sets[]; /* best first, NULL last; made by the build for the processor's family */
+extern const struct uni_cpu_kernels
+    *const uni_cpu_kernel_sets[]; /* best first, NULL last; made by the build for the processor's family */
 int uni_cpu_can_run(const struct uni_cpu_kernels *);
 
-/* The set that UNISONO_ISA names, else the best that this processor runs. NULL, with a sentence, where UNISONO_ISA cannot be served. */
+/* The set that UNISONO_ISA names, else the best that this processor runs. NULL, with a sentence, where UNISONO_ISA cannot be
+ * served. */
 const struct uni_cpu_kernels *uni_cpu_choose(void);
 
 #endif

@@ -49,10 +49,10 @@ enum { ARRAYS = 13 };
 static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_layout *l, const struct uni_problem *p)
 {
     const struct uni_array_row rows[ARRAYS] = {
-        UNI_ARRAY(l->piece, l->n_pieces),         UNI_ARRAY(l->group_piece, p->G + 1), UNI_ARRAY(l->group_slice, p->G + 1),
-        UNI_ARRAY(l->run, l->n_runs + 1),         UNI_ARRAY(l->task, l->n_tasks),      UNI_ARRAY(l->slice, l->n_slices),
-        UNI_ARRAY(l->by_block, l->n_pieces),      UNI_ARRAY(l->block_first, p->Q + 1), UNI_ARRAY(l->runs_by_block, l->n_runs),
-        UNI_ARRAY(l->step, l->n_steps),           UNI_ARRAY(l->step_first, p->Q + 1),  UNI_ARRAY(l->head, l->n_heads),
+        UNI_ARRAY(l->piece, l->n_pieces),    UNI_ARRAY(l->group_piece, p->G + 1), UNI_ARRAY(l->group_slice, p->G + 1),
+        UNI_ARRAY(l->run, l->n_runs + 1),    UNI_ARRAY(l->task, l->n_tasks),      UNI_ARRAY(l->slice, l->n_slices),
+        UNI_ARRAY(l->by_block, l->n_pieces), UNI_ARRAY(l->block_first, p->Q + 1), UNI_ARRAY(l->runs_by_block, l->n_runs),
+        UNI_ARRAY(l->step, l->n_steps),      UNI_ARRAY(l->step_first, p->Q + 1),  UNI_ARRAY(l->head, l->n_heads),
         UNI_ARRAY(l->head_first, p->Q + 1)};
     memcpy(list, rows, sizeof rows);
 }
@@ -86,7 +86,8 @@ static void cut_runs(struct uni_layout *l, const struct uni_problem *p)
 }
 
 /* Consecutive runs with `rows` rows or more between them, from `from` to before `end` in the list (NULL: the runs themselves). */
-static int64_t cut_tasks(struct uni_range *task, const struct uni_layout *l, const int64_t *list, int64_t from, int64_t end, int64_t rows)
+static int64_t cut_tasks(struct uni_range *task, const struct uni_layout *l, const int64_t *list, int64_t from, int64_t end,
+                         int64_t rows)
 {
     int64_t n = 0, first = from, held = 0;
     for (int64_t i = from; i < end; i++) {

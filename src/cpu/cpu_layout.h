@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How the cells are cut for the CPU: pieces into runs of at most 1024 rows, runs into tasks of some thousand rows. Cut by cells, never by
-   threads, so that sums are added in the same order whatever the number of threads. */
+/* How the cells are cut for the CPU: pieces into runs of at most 1024 rows, runs into tasks of some thousand rows. Cut by cells,
+   never by threads, so that sums are added in the same order whatever the number of threads. */
 #ifndef UNI_CPU_LAYOUT_H
 #define UNI_CPU_LAYOUT_H
 
@@ -30,19 +30,19 @@ struct uni_range {
 
 struct uni_layout {
     int64_t n_pieces, n_runs, n_slots, n_tasks, n_slices, n_parts, n_steps, n_heads;
-    struct uni_piece *piece;        /* (n_pieces) */
-    int64_t *group_piece;           /* (G + 1) the first piece of each group */
-    int64_t *group_slice;           /* (G + 1) the first slice of each group */
-    struct uni_cut *run;            /* (n_runs + 1) */
-    struct uni_range *task;         /* (n_tasks) runs in the order of rows */
-    struct uni_slice *slice;        /* (n_slices) */
-    int64_t *by_block;              /* (n_pieces) pieces by block, */
-    int64_t *block_first;           /* (Q + 1) block q's from block_first[q] on */
-    int64_t *runs_by_block;         /* (n_runs) likewise */
-    struct uni_range *step;         /* (n_steps) a sweep's tasks: ranges of runs_by_block, */
-    int64_t *step_first;            /* (Q + 1) block q's from step_first[q] on */
-    struct uni_range *head;         /* (n_heads) its table work: ranges of by_block, */
-    int64_t *head_first;            /* (Q + 1) block q's from head_first[q] on */
+    struct uni_piece *piece; /* (n_pieces) */
+    int64_t *group_piece;    /* (G + 1) the first piece of each group */
+    int64_t *group_slice;    /* (G + 1) the first slice of each group */
+    struct uni_cut *run;     /* (n_runs + 1) */
+    struct uni_range *task;  /* (n_tasks) runs in the order of rows */
+    struct uni_slice *slice; /* (n_slices) */
+    int64_t *by_block;       /* (n_pieces) pieces by block, */
+    int64_t *block_first;    /* (Q + 1) block q's from block_first[q] on */
+    int64_t *runs_by_block;  /* (n_runs) likewise */
+    struct uni_range *step;  /* (n_steps) a sweep's tasks: ranges of runs_by_block, */
+    int64_t *step_first;     /* (Q + 1) block q's from step_first[q] on */
+    struct uni_range *head;  /* (n_heads) its table work: ranges of by_block, */
+    int64_t *head_first;     /* (Q + 1) block q's from head_first[q] on */
     struct uni_arena arena;
 };
 

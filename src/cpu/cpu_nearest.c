@@ -14,8 +14,8 @@ static void nearest_task(void *context, int64_t task, int thread)
     shape.K = c->X_centroids;
     shape.Kv = (shape.K + c->kernels->width - 1) / c->kernels->width * c->kernels->width;
     for (int64_t i = task * TILE * TASK_TILES; i < end && i < c->X_rows; i += TILE)
-        c->kernels->nearest(&shape, c->index + i, c->score + i, c->X + i * shape.D, c->X_rows - i < TILE ? c->X_rows - i : TILE, c->Yt, c->bias,
-                            uni_cpu_scratch(c, thread));
+        c->kernels->nearest(&shape, c->index + i, c->score + i, c->X + i * shape.D, c->X_rows - i < TILE ? c->X_rows - i : TILE,
+                            c->Yt, c->bias, uni_cpu_scratch(c, thread));
 }
 
 /* Sums of a share of the centroids, over the rows in order. */
@@ -36,8 +36,8 @@ static void sum_task(void *context, int64_t task, int thread)
     }
 }
 
-int uni_cpu_nearest(struct uni_backend *b, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M, const float *Y,
-                    int64_t n)
+int uni_cpu_nearest(struct uni_backend *b, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M,
+                    const float *Y, int64_t n)
 {
     struct uni_cpu *c = b->state;
     int64_t Kv = (n + c->kernels->width - 1) / c->kernels->width * c->kernels->width, D = c->shape.D;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A small fixed pool of threads: a job is n tasks, taken in order by whoever is free. Tasks write to places of their own, so results do
-   not depend on who took which. The caller's thread works too; with one thread there is no other. */
+/* A small fixed pool of threads: a job is n tasks, taken in order by whoever is free. Tasks write to places of their own, so
+   results do not depend on who took which. The caller's thread works too; with one thread there is no other. */
 #ifndef UNI_CPU_POOL_H
 #define UNI_CPU_POOL_H
 
@@ -11,7 +11,8 @@ struct uni_pool;
 typedef void (*uni_task)(void *context, int64_t task, int thread); /* thread: 0 .. threads-1, for scratch */
 
 /* cancel, unless NULL: once it is set, tasks not yet begun are left out.
-   Starts threads - 1 threads with all signals blocked. Fewer may start where the system refuses: see uni_pool_threads. NULL: no memory. */
+   Starts threads - 1 threads with all signals blocked. Fewer may start where the system refuses: see uni_pool_threads. NULL: no
+   memory. */
 struct uni_pool *uni_pool_open(int64_t threads, const volatile int *cancel);
 int uni_pool_threads(const struct uni_pool *);
 /* Returns UNI_OK, or UNI_STOPPED where tasks were left out. */

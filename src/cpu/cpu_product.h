@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The skinny products: C (M,N) += A (M,P) B (P,N) with N a few vectors. A register block of rows x vectors is kept while p runs; A's
-   entries are broadcast, B's rows are loaded, nothing is packed. Included by cpu_kernels.c after a vec_....h. */
+/* The skinny products: C (M,N) += A (M,P) B (P,N) with N a few vectors. A register block of rows x vectors is kept while p runs;
+   A's entries are broadcast, B's rows are loaded, nothing is packed. Included by cpu_kernels.c after a vec_....h. */
 #ifndef UNI_CPU_PRODUCT_H
 #define UNI_CPU_PRODUCT_H
+
+enum { MOST_ROWS = 12 };
 
 struct factor { /* A: entry (m,p) at at[m * row + p * column] */
     const float *at;
@@ -10,11 +12,11 @@ struct factor { /* A: entry (m,p) at at[m * row + p * column] */
 };
 
 /* One block of ROWS x VECTORS, both known when this is inlined. */
-INLINE void product_block(const int ROWS, const int VECTORS, float *C, int64_t c_row, const float *A, int64_t a_row, int64_t a_column,
-                          const float *B, int64_t b_row, int64_t P, int add)
+INLINE void product_block(const int ROWS, const int VECTORS, float *C, int64_t c_row, const float *A, int64_t a_row,
+                          int64_t a_column, const float *B, int64_t b_row, int64_t P, int add)
 {
-    vf sum[PANEL_ROWS][PANEL];
-#pragma GCC unroll 8
+    vf sum[MOST_ROWS][PANEL];
+#pragma GCC unroll 12
     for (int m = 0; m < ROWS; m++)
 #pragma GCC unroll 8
         for (int v = 0; v < VECTORS; v++)
@@ -26,7 +28,7 @@ INLINE void product_block(const int ROWS, const int VECTORS, float *C, int64_t c
             b[v] = load(B + p * b_row + v * WIDTH);
             IN_REGISTER(b[v]);
         }
-#pragma GCC unroll 8
+#pragma GCC unroll 12
         for (int m = 0; m < ROWS; m++) {
             vf a = splat(A[m * a_row + p * a_column]);
 #pragma GCC unroll 8
@@ -34,19 +36,19 @@ INLINE void product_block(const int ROWS, const int VECTORS, float *C, int64_t c
                 sum[m][v] += a * b[v];
         }
     }
-#pragma GCC unroll 8
+#pragma GCC unroll 12
     for (int m = 0; m < ROWS; m++)
 #pragma GCC unroll 8
         for (int v = 0; v < VECTORS; v++)
             store(C + m * c_row + v * WIDTH, sum[m][v]);
 }
 
-#define PRODUCT_COLUMNS(n)                                                                                                    \
-    static __attribute__((noinline)) void columns_##n(float *C, int64_t c_row, int64_t M, struct factor a, const float *B,    \
-                                                      int64_t b_row, int64_t P, int add)                                      \
-    {                                                                                                                         \
-        for (int64_t m = 0; m < M; m += PANEL_ROWS)                                                                           \
-            product_block(PANEL_ROWS, n, C + m * c_row, c_row, a.at + m * a.row, a.row, a.column, B, b_row, P, add);          \
+#define PRODUCT_COLUMNS(n)                                                                                                       \
+    static __attribute__((noinline)) void columns_##n(float *C, int64_t c_row, int64_t M, struct factor a, const float *B,       \
+                                                      int64_t b_row, int64_t P, int add)                                         \
+    {                                                                                                                            \
+        for (int64_t m = 0; m < M; m += PANEL_ROWS(n))                                                                           \
+            product_block(PANEL_ROWS(n), n, C + m * c_row, c_row, a.at + m * a.row, a.row, a.column, B, b_row, P, add);          \
     }
 PRODUCT_COLUMNS(1)
 PRODUCT_COLUMNS(2)
@@ -61,7 +63,8 @@ PRODUCT_COLUMNS(7)
 #endif
 
 /* M is rounded up to whole blocks: C has room for those rows, and A may be read there. columns: a multiple of WIDTH. */
-static void product(float *C, int64_t c_row, int64_t M, int64_t columns, struct factor a, const float *B, int64_t b_row, int64_t P, int add)
+static void product(float *C, int64_t c_row, int64_t M, int64_t columns, struct factor a, const float *B, int64_t b_row,
+                    int64_t P, int add)
 {
     int64_t vectors = columns / WIDTH, panels = (vectors + PANEL - 1) / PANEL;
     for (int64_t panel = 0, v = 0; panel < panels; panel++) {

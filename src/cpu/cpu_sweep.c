@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The block update. R is never stored: for a cell of a piece with penalties P, R = base P / s, s = sum_k base P, so with G = sum of
-   base / s over the piece's cells its part of O is P G. A block's own part is taken out of O before its penalties are made. */
+/* The block update. R is never stored: for a cell of a piece with penalties P, R = base P / s, s = sum_k base P, so with G = sum
+   of base / s over the piece's cells its part of O is P G. A block's own part is taken out of O before its penalties are made. */
 #include <string.h>
 
 #include "../error.h"
@@ -105,7 +105,8 @@ done:
     return err;
 }
 
-/* sum R (dist + sigma ln R) = sum over pieces of sigma mass ln P - sum over cells of (sum_k sigma R) (ln s + L); see architecture.md 3.4 */
+/* sum R (dist + sigma ln R) = sum over pieces of sigma mass ln P - sum over cells of (sum_k sigma R) (ln s + L); see
+ * architecture.md 3.4 */
 static struct uni_fit add_fit(const struct uni_cpu *c)
 {
     double total = 0, entropy = 0;

@@ -4,10 +4,15 @@
 #define WIDTH 8
 #define KERNELS uni_kernels_avx2
 #define ISA_NAME "avx2"
-#define PANEL 3
-#define PANEL_ROWS 4
+#define PANEL 3 /* most vectors of a register block of the products, and its rows: */
+#define PANEL_ROWS(vectors) ((vectors) > 2 ? 4 : 6)
 #define IN_REGISTER(v) __asm__("" : "+x"(v)) /* else the compiler loads it anew for every use */
 #include "vec_common.h"
+
+INLINE vf larger(vf a, vf b)
+{
+    return (vf)_mm256_max_ps((__m256)a, (__m256)b);
+}
 
 INLINE vf half_load(const uint16_t *at)
 {

@@ -4,10 +4,15 @@
 #define WIDTH 16
 #define KERNELS uni_kernels_avx512
 #define ISA_NAME "avx512"
-#define PANEL 7 /* most vectors of columns in a product's register block, and its rows */
-#define PANEL_ROWS 3
+#define PANEL 7 /* most vectors of a register block of the products, and its rows: */
+#define PANEL_ROWS(vectors) ((vectors) > 4 ? 3 : (vectors) > 2 ? 6 : 12)
 #define IN_REGISTER(v) __asm__("" : "+v"(v)) /* else the compiler loads it anew for every use */
 #include "vec_common.h"
+
+INLINE vf larger(vf a, vf b)
+{
+    return (vf)_mm512_max_ps((__m512)a, (__m512)b);
+}
 
 INLINE vf half_load(const uint16_t *at)
 {

@@ -4,10 +4,15 @@
 #define WIDTH 4
 #define KERNELS uni_kernels_neon
 #define ISA_NAME "neon"
-#define PANEL 4
-#define PANEL_ROWS 6
+#define PANEL 4 /* most vectors of a register block of the products, and its rows: */
+#define PANEL_ROWS(vectors) ((vectors) > 2 ? 6 : 12)
 #define IN_REGISTER(v) __asm__("" : "+w"(v)) /* else the compiler loads it anew for every use */
 #include "vec_common.h"
+
+INLINE vf larger(vf a, vf b)
+{
+    return (vf)vmaxq_f32((float32x4_t)a, (float32x4_t)b);
+}
 
 INLINE vf half_load(const uint16_t *at)
 {

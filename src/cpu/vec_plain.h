@@ -3,12 +3,17 @@
 #define WIDTH 4
 #define KERNELS uni_kernels_plain
 #define ISA_NAME "plain"
-#define PANEL 3
-#define PANEL_ROWS 4
+#define PANEL 3 /* most vectors of a register block of the products, and its rows: */
+#define PANEL_ROWS(vectors) ((vectors) > 2 ? 4 : 6)
 #define IN_REGISTER(v) (void)0 /* the compiler may load it again where it is used */
 #include "vec_common.h"
 
 typedef uint16_t vh __attribute__((vector_size(WIDTH * 2)));
+
+INLINE vf larger(vf a, vf b)
+{
+    return choose(a > b, a, b);
+}
 
 INLINE vf half_load(const uint16_t *at)
 {

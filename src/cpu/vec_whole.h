@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For vectors of at most 8 floats: base rows are a multiple of 8 long, so they have no half vectors, and these are never reached. */
+/* For vectors of at most 8 floats: base rows are a multiple of 8 long, so they have no half vectors, and these are never reached.
+ */
 INLINE vf half_load_low(const uint16_t *at)
 {
     return half_load(at);

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Rows of base, and R from them. Included by cpu_kernels.c after a vec_....h. */
+#ifndef UNI_CPU_ROWS_H
+#define UNI_CPU_ROWS_H
+
+/* ---- rows of base -------------------------------------------------------------------------------------------------------- */
+
+/* A vector of a base row. The row's last may be half a vector, and what lies behind it belongs to the next cell. */
+INLINE vf base_whole(const void *row, int64_t k, int single)
+{
+    return single ? load((const float *)row + k) : half_load((const uint16_t *)row + k);
+}
+
+INLINE vf base_part(const void *row, int64_t k, int single)
+{
+    return single ? load_low((const float *)row + k) : half_load_low((const uint16_t *)row + k);
+}
+
+INLINE void base_put(void *row, int64_t k, int64_t left, vf v, int single)
+{
+    if (single && left >= WIDTH)
+        store((float *)row + k, v);
+    else if (single)
+        store_low((float *)row + k, v);
+    else if (left >= WIDTH)
+        half_store((uint16_t *)row + k, v);
+    else
+        half_store_low((uint16_t *)row + k, v);
+}
+
+INLINE const void *base_row(const struct uni_shape *s, const void *base, int64_t i, int single)
+{
+    return (const char *)base + i * s->Kb * (single ? 4 : 2);
+}
+
+/* 1 / s, and 0 for a row whose weights all vanish. */
+INLINE v4 reciprocal4(v4 s)
+{
+    v4 inverse = 1.0f / s;
+    return (v4)((s > 0.0f) & (typeof(s > 0.0f))inverse);
+}
+
+/* ---- R ------------------------------------------------------------------------------------------------------------------- */
+
+/* CELLS rows of base P (Kv apart), and inverse = 1 / s: R is their product, which the users of the tile take where it costs
+ * least. */
+INLINE void weighted_rows(const int CELLS, const struct uni_shape *s, const void *base, int64_t first, const float *P, float *T,
+                          float *inverse, const int single)
+{
+    const void *row[4];
+    vf sum[4] = {{0}, {0}, {0}, {0}};
+    int64_t whole = s->Kb / WIDTH * WIDTH;
+#pragma GCC unroll 4
+    for (int c = 0; c < CELLS; c++)
+        row[c] = base_row(s, base, first + c, single);
+    for (int64_t k = 0; k < whole; k += WIDTH) {
+        vf p = load(P + k);
+#pragma GCC unroll 4
+        for (int c = 0; c < CELLS; c++) {
+            vf r = base_whole(row[c], k, single) * p;
+            store(T + c * s->Kv + k, r);
+            sum[c] += r;
+        }
+    }
+    if (whole < s->Kb) {
+        vf p = load(P + whole);
+#pragma GCC unroll 4
+        for (int c = 0; c < CELLS; c++) {
+            vf r = base_part(row[c], whole, single) * p;
+            store(T + c * s->Kv + whole, r);
+            sum[c] += r;
+        }
+    }
+    v4 inverse4 = reciprocal4(add_across4(sum[0], sum[1], sum[2], sum[3]));
+    for (int c = 0; c < CELLS; c++)
+        inverse[c] = inverse4[c];
+}
+
+INLINE void weighted_tile_of(const struct uni_shape *s, const void *base, int64_t n, const float *P, float *T, float *inverse,
+                             const int single)
+{
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        weighted_rows(4, s, base, i, P, T + i * s->Kv, inverse + i, single);
+    for (; i < n; i++)
+        weighted_rows(1, s, base, i, P, T + i * s->Kv, inverse + i, single);
+}
+
+/* base P (n,Kv) and 1 / s (n) of the tile that begins at row `first` of the run. */
+static void weighted_tile(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, const float *P,
+                          float *T, float *inverse)
+{
+    const void *base = base_row(s, run->base, first, s->single);
+    if (s->single)
+        weighted_tile_of(s, base, n, P, T, inverse, 1);
+    else
+        weighted_tile_of(s, base, n, P, T, inverse, 0);
+}
+
+/* Lanes of a row's last vector that hold one of its D entries. Rows of Z are read to the end of that vector: arrays have that
+ * slack. */
+INLINE vi last_lanes(const struct uni_shape *s)
+{
+    vi lane;
+    for (int i = 0; i < WIDTH; i++)
+        lane[i] = i;
+    return lane < (int32_t)(s->D - (s->Dv - WIDTH));
+}
+
+/* The next tile's rows into the cache: they lie behind one another. */
+INLINE void fetch_ahead(const struct uni_shape *s, const struct uni_run *run, int64_t first)
+{
+    const char *Z = (const char *)(run->Z + first * s->D), *base = base_row(s, run->base, first, s->single);
+    for (int64_t at = 0; at < TILE * s->D * 4; at += 64)
+        __builtin_prefetch(Z + at);
+    for (int64_t at = 0; at < TILE * s->Kb * (s->single ? 4 : 2); at += 64)
+        __builtin_prefetch(base + at);
+}
+
+#endif
