@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""unisono: Harmony v2 batch integration of single-cell embeddings.
+
+``harmonize`` takes arrays, ``pp.harmony_integrate`` an AnnData (scanpy's parameters), ``run_harmony`` what harmonypy takes.
+"""
+
+from . import pp
+from ._api import Backend, Plan, backends, harmonize, plan
+from ._c import library as _library
+from ._c import text as _text
+from ._harmonypy import Harmony, run_harmony
+from ._log import UnisonoWarning
+from ._options import Option, options
+from ._plot import plot_before_after, plot_convergence
+from ._result import Result
+from ._run import Progress
+
+__version__ = _text(_library.uni_version())
+
+__all__ = [
+    "Backend",
+    "Harmony",
+    "Option",
+    "Plan",
+    "Progress",
+    "Result",
+    "UnisonoWarning",
+    "__version__",
+    "backends",
+    "harmonize",
+    "options",
+    "plan",
+    "plot_before_after",
+    "plot_convergence",
+    "pp",
+    "run_harmony",
+]

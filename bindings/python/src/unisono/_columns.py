@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Columns of a table, and seeds, as the front ends' callers give them."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any, Sequence
+
+import numpy as np
+
+from . import _labels
+from ._labels import Variable
+
+
+def keys_of(key: str | Sequence[str]) -> list[Any]:
+    """One key or several, as a list."""
+    if isinstance(key, str) or not hasattr(key, "__iter__"):
+        return [key]
+    keys = list(key)
+    if not keys:
+        raise ValueError("no batch variable was given; name at least one column")
+    twice = [k for i, k in enumerate(keys) if k in keys[:i]]
+    if twice:
+        raise ValueError(f"the column {twice[0]!r} is named twice")
+    return keys
+
+
+def no_such(where: str, kind: str, name: Any, names: Sequence[Any]) -> ValueError:
+    """An error that suggests what may have been meant."""
+    shown = [str(n) for n in names]
+    near = difflib.get_close_matches(str(name), shown, n=3, cutoff=0.5)
+    hint = f"; nearest: {', '.join(near)}" if near else ""
+    rest = (
+        f"; all: {', '.join(shown)}" if 0 < len(shown) <= 12 else "" if shown else "; it has none"
+    )
+    return ValueError(f'{where} has no {kind} "{name}"{hint}{rest}')
+
+
+def variables_of(
+    table: Any, key: str | Sequence[str], where: str, force: bool, combine: bool
+) -> list[Variable]:
+    """The batch variables that are columns of a table: a DataFrame, a dict of columns, anything with ``table[name]``."""
+    names = list(
+        table.columns
+        if hasattr(table, "columns")
+        else table.keys()
+        if hasattr(table, "keys")
+        else []
+    )
+    found = []
+    for name in keys_of(key):
+        if names and name not in names:
+            raise no_such(where, "column", name, names)
+        found.append(_labels.encode(table[name], str(name), force))
+    return [_labels.joined(found)] if combine and len(found) > 1 else found
+
+
+def seed_of(random_state: Any) -> Any:
+    """A seed from an integer, or drawn from a generator that the caller gives; None is the default seed.
+
+    The generator is asked once. NumPy's global one is never touched.
+    """
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(0, 2**31 - 1))
+    if isinstance(random_state, np.random.SeedSequence):
+        random_state = np.random.default_rng(random_state)
+    if isinstance(random_state, np.random.BitGenerator):
+        random_state = np.random.Generator(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(0, 2**31 - 1))
+    return random_state

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a run left."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Mapping
+
+import numpy as np
+
+from . import _c
+from ._labels import Variable
+from ._run import Report, Run
+
+_MODEL = ("R", "Y", "Y_start", "O", "E", "lambda_", "W", "theta", "sigma")
+
+
+class Result:
+    """The result of :func:`unisono.harmonize`.
+
+    The corrected embedding is there at once; the other arrays are made when they are asked for, and kept. Until :meth:`close` is
+    called, or the object is gone, the library's memory of the run stays for them. A result can be pickled and copied: it then
+    holds all of its arrays. ``np.asarray(result)`` is the corrected embedding.
+
+    N cells, d dimensions, K clusters, B levels of all batch variables in order.
+
+    Attributes
+    ----------
+    embedding
+        (N, d) float32, the embedding with the batch effect removed; a DataFrame with the same names where one was given. Cells
+        without a label (``missing="skip"``) are as they came.
+    R
+        (N, K) float32, soft assignments; rows sum to 1, those of skipped cells are zeros.
+    Y
+        (K, d) float32, centroids after the last correction, of unit length.
+    Y_start
+        (K, d) float32, the centroids that the run started from.
+    O, E
+        (B, K) float64, observed and expected cells of a level in a cluster.
+    lambda_
+        (B, K) float64, ridge penalty; 0 where the pair was left out.
+    W
+        (B, K, d) float32, what a cell of the level loses per unit of assignment.
+    theta
+        (B,) float64, per level, after tau.
+    sigma
+        (K,) float64.
+    blocks
+        (N,) int32, the block of each cell in the sweeps; -1 for skipped cells.
+    variables
+        The batch variables' names.
+    levels
+        One list of level names per variable.
+    n_cells, n_skipped, n_dims, n_levels, n_clusters
+        Sizes; ``n_levels`` counts levels with cells.
+    rounds
+        One dict per round: ``sweeps``, ``objective``, ``objective_change``, ``change``, ``pruned_pairs``,
+        ``skipped_clusters``, ``seconds``.
+    objectives
+        One dict per sweep whose objective was computed: ``round``, ``sweep`` (0, 0: the start), ``total``, ``distance``,
+        ``entropy`` (NaN unless ``terms``), ``diversity``.
+    n_rounds, converged, reason
+        How it ended; ``reason`` in words.
+    warnings
+        The library's sentences.
+    seconds
+        Time per stage.
+    parameters
+        Every option as text, the defaults included.
+    version, backend, threads, bytes
+        Of the library, what computed, and the memory it took.
+    """
+
+    n_cells: int
+    n_skipped: int
+    n_dims: int
+    n_levels: int
+    n_clusters: int
+    n_variables: int
+
+    def __init__(
+        self,
+        run: Run,
+        report: Report,
+        embedding: Any,
+        variables: list[Variable],
+        parameters: Mapping[str, str],
+    ) -> None:
+        self._run: Run | None = run
+        self._report = report
+        self.embedding = embedding
+        self.variables = [v.name or "batch" for v in variables]
+        self.levels = [list(v.names) for v in variables]
+        if parameters.get("missing") == "level":
+            for names, variable in zip(self.levels, variables):
+                if (variable.level < 0).any():
+                    names.append("(missing)")
+        self.parameters = dict(parameters)
+        self.version = _c.text(_c.library.uni_version())
+        for name, size in report.sizes.items():
+            setattr(self, name, size)
+        self.rounds, self.objectives = report.rounds, report.objectives
+        self.n_rounds = len(report.rounds)
+        self.converged = report.reason == _c.Reason.CONVERGED
+        self.reason = report.reason_text
+        self.warnings, self.seconds = report.warnings, report.seconds
+        self.backend, self.threads, self.bytes = report.backend, report.threads, report.bytes
+
+    def _read(self, what: _c.Array) -> np.ndarray:
+        if self._run is None:
+            raise RuntimeError("this result was closed; read what you need before")
+        return self._run.read(what)
+
+    @cached_property
+    def R(self) -> np.ndarray:
+        return self._read(_c.Array.ASSIGNMENTS)
+
+    @cached_property
+    def Y(self) -> np.ndarray:
+        return self._read(_c.Array.CENTROIDS)
+
+    @cached_property
+    def Y_start(self) -> np.ndarray:
+        return self._read(_c.Array.START)
+
+    @cached_property
+    def O(self) -> np.ndarray:  # noqa: E743  the paper's letter
+        return self._read(_c.Array.OBSERVED)
+
+    @cached_property
+    def E(self) -> np.ndarray:
+        return self._read(_c.Array.EXPECTED)
+
+    @cached_property
+    def lambda_(self) -> np.ndarray:
+        return self._read(_c.Array.LAMBDA)
+
+    @cached_property
+    def W(self) -> np.ndarray:
+        return self._read(_c.Array.CORRECTION)
+
+    @cached_property
+    def theta(self) -> np.ndarray:
+        return self._read(_c.Array.THETA)
+
+    @cached_property
+    def sigma(self) -> np.ndarray:
+        return self._read(_c.Array.SIGMA)
+
+    @cached_property
+    def blocks(self) -> np.ndarray:
+        return self._read(_c.Array.BLOCKS)
+
+    @property
+    def unchanged(self) -> bool:
+        """Did the run change nothing (one level, no rounds)? There is then only ``embedding``."""
+        return self._report.reason in (_c.Reason.ONE_LEVEL, _c.Reason.NO_ROUNDS)
+
+    def model(self) -> dict[str, np.ndarray]:
+        """What the result was made of, under the names that the program's ``--model`` has: R, Y, Y_start, O, E, lambda, W,
+        theta, sigma. The corrected embedding is ``Z - R W`` with the W of each cell's level."""
+        if self.unchanged:
+            raise ValueError(f"this run has no model: {self.reason}")
+        return {name.rstrip("_"): getattr(self, name) for name in _MODEL}
+
+    def save_model(self, path: str | Path) -> None:
+        """Writes :meth:`model` as .npz; ``np.load`` reads it back, bit by bit."""
+        np.savez(path, **self.model())
+
+    def close(self) -> None:
+        """Lets the library's memory of the run go. Arrays already read stay."""
+        if self._run is not None:
+            self._run.close()
+            self._run = None
+
+    def __enter__(self) -> Result:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._run is not None and not self.unchanged:
+            for name in (*_MODEL, "blocks"):
+                getattr(self, name)
+        return {**self.__dict__, "_run": None}
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = np.asarray(self.embedding)
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError("another dtype needs a copy")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __repr__(self) -> str:
+        return (
+            f"<unisono.Result: {self.n_cells} cells x {self.n_dims} dimensions, {self.n_levels} levels of "
+            f"{', '.join(self.variables)}, {self.n_clusters} clusters, {self.n_rounds} rounds: {self.reason}>"
+        )

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One run of the library: opened, run and waited for so that Ctrl-C ends it, read, closed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import queue
+import threading
+import weakref
+from typing import Any, Callable, NamedTuple, Sequence
+
+import numpy as np
+
+from . import _c
+from ._embedding import Embedding
+from ._labels import Variable
+from ._options import Settings
+
+_DTYPES = {
+    _c.Array.OBSERVED: np.float64,
+    _c.Array.EXPECTED: np.float64,
+    _c.Array.LAMBDA: np.float64,
+    _c.Array.THETA: np.float64,
+    _c.Array.SIGMA: np.float64,
+    _c.Array.BLOCKS: np.int32,
+}
+_AXES = {_c.Array.CORRECTION: 3, _c.Array.THETA: 1, _c.Array.SIGMA: 1, _c.Array.BLOCKS: 1}
+
+
+class Progress(NamedTuple):
+    """Where a run is.
+
+    Attributes
+    ----------
+    round
+        Rounds finished; 0 in the first call, when the starting centroids are there.
+    max_rounds
+        Rounds at most.
+    objective
+        After the round's last sweep.
+    change
+        Of the correction, relative; 1 after the first round.
+    seconds
+        Since the run began.
+    """
+
+    round: int
+    max_rounds: int
+    objective: float
+    change: float
+    seconds: float
+
+
+class Report(NamedTuple):
+    """What the library's summary says, copied."""
+
+    sizes: dict[str, int]
+    backend: str
+    threads: int
+    bytes: int
+    reason: _c.Reason
+    reason_text: str
+    rounds: list[dict[str, Any]]
+    objectives: list[dict[str, Any]]
+    warnings: list[str]
+    seconds: dict[str, float]
+
+
+def _close(pointer: int, pid: int) -> None:
+    # A child made by fork has no worker threads to wait for; what the run holds ends with the child.
+    if os.getpid() == pid:
+        _c.library.uni_close(pointer)
+
+
+def _dict_of(struct: ctypes.Structure) -> dict[str, Any]:
+    return {name: getattr(struct, name) for name, *_ in struct._fields_}
+
+
+class Run:
+    """A run that was opened. Reading from it is possible until :meth:`close`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._pointer: int | None = None
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._finalizer: weakref.finalize | None = None
+        self._cancel = ctypes.c_int(0)
+        self._callback: Any = None
+        settings.c.cancel = ctypes.pointer(self._cancel)
+
+    def open(self, embedding: Embedding, variables: Sequence[Variable]) -> None:
+        pointer = ctypes.c_void_p()
+        matrix = embedding.matrix()
+        batches = (_c.Batch * len(variables))(*(variable.batch() for variable in variables))
+        status = _c.library.uni_open(
+            ctypes.byref(pointer),
+            ctypes.byref(matrix),
+            batches,
+            len(variables),
+            ctypes.byref(self._settings.c),
+        )
+        _c.check(status)
+        self._pointer = pointer.value
+        # The cancel flag and the callback are named here because the library refers to them until it is closed.
+        self._finalizer = weakref.finalize(
+            self, _close_and_let_go, self._pointer, self._pid, [self._cancel, self._settings]
+        )
+
+    def run(self) -> None:
+        status = _c.library.uni_run(self._pointer)
+        if status == _c.Status.STOPPED and not self._cancel.value:
+            return  # the caller's own wish: what the last round left can be read
+        _c.check(status)
+
+    def cancel(self) -> None:
+        """Any thread may call this: the run gives up within milliseconds."""
+        self._cancel.value = 1
+
+    def report(self) -> Report:
+        s = _c.library.uni_summary(self._pointer).contents
+        return Report(
+            sizes={
+                name: getattr(s, name)
+                for name in (
+                    "n_cells",
+                    "n_skipped",
+                    "n_dims",
+                    "n_levels",
+                    "n_clusters",
+                    "n_variables",
+                )
+            },
+            backend=_c.text(s.backend),
+            threads=s.threads,
+            bytes=s.bytes,
+            reason=_c.Reason(s.reason),
+            reason_text=_c.text(s.reason_text),
+            rounds=[_dict_of(s.rounds[i]) for i in range(s.n_rounds)],
+            objectives=[_dict_of(s.objectives[i]) for i in range(s.n_objectives)],
+            warnings=[_c.text(s.warnings[i]) for i in range(s.n_warnings)],
+            seconds={
+                name.removeprefix("seconds_"): getattr(s, name)
+                for name, *_ in s._fields_
+                if name.startswith("seconds_")
+            },
+        )
+
+    def read(self, what: _c.Array) -> np.ndarray:
+        """An array of the run, in memory of its own."""
+        with self._lock:
+            if self._pointer is None:
+                raise RuntimeError("this result was closed; read what you need before")
+            if os.getpid() != self._pid:
+                raise RuntimeError(
+                    "this result was made before the process forked; read what you need before forking"
+                )
+            shape = (ctypes.c_int64 * 3)()
+            _c.check(_c.library.uni_shape(self._pointer, what, shape))
+            array = np.empty(tuple(shape)[: _AXES.get(what, 2)], _DTYPES.get(what, np.float32))
+            _c.check(_c.library.uni_read(self._pointer, what, array.ctypes.data))
+            return array
+
+    def close(self) -> None:
+        with self._lock:
+            self._pointer = None
+            if self._finalizer is not None:
+                self._finalizer()
+
+    def set_callback(self, function: Callable[[Progress], Any]) -> None:
+        """``function`` is called in the thread of :meth:`run`; true stops the run."""
+
+        def call(pointer: Any, _user: Any) -> int:
+            p = pointer.contents
+            return int(
+                bool(function(Progress(p.round, p.max_rounds, p.objective, p.change, p.seconds)))
+            )
+
+        self._callback = _c.ProgressFn(call)
+        self._settings.c.progress = self._callback
+
+
+def _close_and_let_go(pointer: int, pid: int, _kept: list[Any]) -> None:
+    _close(pointer, pid)
+
+
+class _Question:
+    """A report of progress on its way to the waiting thread, and the answer on its way back."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.answered = threading.Event()
+        self.stop = True
+
+
+def carry_out(run: Run, work: Callable[[], Any], progress: Callable[[Progress], Any] | None) -> Any:
+    """Does ``work``, in which ``run`` is opened and run; Ctrl-C makes it give up and is raised again.
+
+    In the main thread, which is the one that gets signals, the work is done in a thread of its own while this one waits: signals
+    then arrive although the library computes. ``progress`` is always called in the caller's thread.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return _here(run, work, progress)
+    mail: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def ask(p: Progress) -> bool:
+        question = _Question(p)
+        mail.put(question)
+        question.answered.wait()
+        return question.stop
+
+    def job() -> None:
+        try:
+            mail.put((work(), None))
+        except BaseException as error:  # noqa: BLE001  carried to the waiting thread
+            mail.put((None, error))
+
+    if progress is not None:
+        run.set_callback(ask)
+    thread = threading.Thread(target=job, name="unisono")
+    try:
+        thread.start()
+        result, error = _wait(mail, progress)
+    except BaseException:
+        run.cancel()
+        _wait_out(thread, mail)
+        run.close()
+        raise
+    thread.join()
+    if error is not None:
+        raise error
+    return result
+
+
+def _wait(
+    mail: queue.SimpleQueue[Any], progress: Callable[[Progress], Any] | None
+) -> tuple[Any, BaseException | None]:
+    while True:
+        item = mail.get()
+        if not isinstance(item, _Question):
+            return item
+        try:
+            item.stop = bool(progress(item.progress)) if progress else False
+        finally:
+            item.answered.set()  # an exception leaves stop set
+
+
+def _wait_out(thread: threading.Thread, mail: queue.SimpleQueue[Any]) -> None:
+    """Waits for a cancelled run; further Ctrl-C change nothing, for the end is milliseconds away."""
+    while thread.is_alive():
+        try:
+            item = mail.get(timeout=0.05)
+            if isinstance(item, _Question):
+                item.answered.set()
+        except (queue.Empty, KeyboardInterrupt):
+            pass
+
+
+def _here(run: Run, work: Callable[[], Any], progress: Callable[[Progress], Any] | None) -> Any:
+    raised: list[BaseException] = []
+
+    def ask(p: Progress) -> bool:
+        try:
+            return bool(progress(p)) if progress else False
+        except BaseException as error:  # noqa: BLE001  must not cross the C frames
+            raised.append(error)
+            return True
+
+    if progress is not None:
+        run.set_callback(ask)
+    result = work()
+    if raised:
+        run.close()
+        raise raised[0]
+    return result
