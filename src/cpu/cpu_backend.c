@@ -31,7 +31,7 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-enum { ARRAYS = 15 };
+enum { ARRAYS = 16 };
 static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_cpu *c)
 {
     const struct uni_problem *p = c->p;
@@ -45,11 +45,12 @@ static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_cpu *c)
                                                UNI_ARRAY(c->slots, l->n_slots * s->Kv),
                                                UNI_ARRAY(c->O, p->G * s->Kv),
                                                UNI_ARRAY(c->r, s->Kv),
-                                               UNI_ARRAY(c->heads, l->n_heads * s->Kv),
+                                               UNI_ARRAY(c->block_r, p->Q * s->Kv),
+                                               UNI_ARRAY(c->came, l->n_steps * s->Kv),
                                                UNI_ARRAY(c->parts, l->n_parts * s->Dr * s->Kv),
                                                UNI_ARRAY(c->whole, c->threads * s->Dr * s->Kv),
                                                UNI_ARRAY(c->Yt, s->D * s->Kv + 2 * s->Kv),
-                                               UNI_ARRAY(c->fit, 2 * most(l->n_tasks, l->n_steps)),
+                                               UNI_ARRAY(c->fit, 2 * most(l->n_tasks, l->n_steps + 1)),
                                                UNI_ARRAY(c->scratch, c->threads * c->scratch_floats),
                                                UNI_ARRAY(c->sigma, s->Kv)};
     memcpy(list, rows, sizeof rows);

@@ -26,12 +26,13 @@ struct uni_cpu {
     float *slots;     /* (slots,Kv) sums of runs until they are added */
     double *O;        /* (G,Kv) */
     double *r;        /* (Kv) sum of O over groups */
-    double *heads;    /* (heads,Kv) sums over the pieces of a head of a block */
+    double *block_r;  /* (Q,Kv) each block's part of r */
+    double *came;     /* (steps,Kv) sums over the pieces that a task of a sweep updated */
     double *parts;    /* (parts,Dr,Kv) moments of slices */
     double *whole;    /* (threads,Dr,Kv) the same while they are made */
     float *Yt, *bias; /* (D,Kv), (Kv) centroids as the kernels want them */
     float *sigma;     /* (Kv) */
-    double *fit;      /* (tasks or steps, 2) */
+    double *fit;      /* (tasks, or steps and one, 2) */
     float *scratch;   /* (threads, scratch_floats) */
 
     /* of the operation under way */

@@ -354,27 +354,29 @@ static void assignments(const struct uni_shape *s, const struct uni_run *run, co
 
 /* ---- tables -------------------------------------------------------------------------------------------------------------- */
 
-/* (2E + 1) / (O + E + 1), E = share r */
-INLINE vf penalty_ratio(const double *O, const double *r, double share)
+/* ln((2E + 1) / (O + E + 1)), E = share r */
+INLINE vf log_penalty(const double *O, const double *r, double share)
 {
     vd E = *(const vd_at *)r * share, top = UNI_PENALTY_TOP(E), bottom = UNI_PENALTY_BOTTOM(*(const vd_at *)O, E);
-    return __builtin_convertvector(top, vf) / __builtin_convertvector(bottom, vf);
+    return log_ratio(__builtin_convertvector(top, vf), __builtin_convertvector(bottom, vf));
 }
 
 static void penalty(const struct uni_shape *s, float *P, const double *O, const double *r, double share, double theta)
 {
     vf most = splat(-HUGE_VALF);
+    const float scale = (float)theta * 1.44269504088896f;
     for (int64_t k = 0; k < s->Kv; k += WIDTH) {
-        store(P + k, natural_log(penalty_ratio(O + k, r + k, share)) * ((float)theta * 1.44269504088896f));
+        vf x = log_penalty(O + k, r + k, share) * scale;
+        if (k + WIDTH > s->K)
+            x = choose(first_lanes(s->K - k), x, splat(-HUGE_VALF));
+        store(P + k, x);
+        most = larger(most, x);
     }
-    for (int64_t k = 0; k < s->K; k++)
-        most = larger(most, splat(P[k]));
+    vf top = splat(largest_across(most));
     for (int64_t k = 0; k < s->Kv; k += WIDTH) {
-        vf x = load(P + k) - most;
+        vf x = load(P + k) - top;
         store(P + k, choose(x < -125.0f, splat(0), exp2_below(x)));
     }
-    for (int64_t k = s->K; k < s->Kv; k++)
-        P[k] = 0;
 }
 
 static double log_dot(const struct uni_shape *s, const float *O, const float *P, const float *weight)

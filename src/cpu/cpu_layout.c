@@ -6,7 +6,7 @@
 #include "cpu_kernels.h"
 #include "../error.h"
 
-enum { HEAD_PIECES = 16, MOST_PARTS = 64 };
+enum { MOST_PARTS = 64 };
 
 static int64_t between(int64_t x, int64_t low, int64_t high)
 {
@@ -42,18 +42,17 @@ void uni_layout_bound(struct uni_layout *l, const struct uni_problem *p, const i
     l->n_slots = 2 * (p->N / RUN_ROWS);
     l->n_tasks = p->N / task_rows(p) + 1;
     l->n_steps = p->N / step_rows(p) + p->Q;
-    l->n_heads = l->n_pieces / HEAD_PIECES + p->Q;
+    l->n_multiple = p->N / RUN_ROWS;
 }
 
-enum { ARRAYS = 13 };
+enum { ARRAYS = 12 };
 static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_layout *l, const struct uni_problem *p)
 {
     const struct uni_array_row rows[ARRAYS] = {
-        UNI_ARRAY(l->piece, l->n_pieces),    UNI_ARRAY(l->group_piece, p->G + 1), UNI_ARRAY(l->group_slice, p->G + 1),
-        UNI_ARRAY(l->run, l->n_runs + 1),    UNI_ARRAY(l->task, l->n_tasks),      UNI_ARRAY(l->slice, l->n_slices),
-        UNI_ARRAY(l->by_block, l->n_pieces), UNI_ARRAY(l->block_first, p->Q + 1), UNI_ARRAY(l->runs_by_block, l->n_runs),
-        UNI_ARRAY(l->step, l->n_steps),      UNI_ARRAY(l->step_first, p->Q + 1),  UNI_ARRAY(l->head, l->n_heads),
-        UNI_ARRAY(l->head_first, p->Q + 1)};
+        UNI_ARRAY(l->piece, l->n_pieces), UNI_ARRAY(l->block_first, p->Q + 1), UNI_ARRAY(l->multiple, l->n_multiple),
+        UNI_ARRAY(l->run, l->n_runs + 1), UNI_ARRAY(l->group_run, p->G + 1),   UNI_ARRAY(l->task, l->n_tasks),
+        UNI_ARRAY(l->slice, l->n_slices), UNI_ARRAY(l->group_slice, p->G + 1), UNI_ARRAY(l->runs_by_block, l->n_runs),
+        UNI_ARRAY(l->step, l->n_steps),   UNI_ARRAY(l->step_first, p->Q + 1),  UNI_ARRAY(l->multiple_first, p->Q + 1)};
     memcpy(list, rows, sizeof rows);
 }
 
@@ -64,24 +63,35 @@ int64_t uni_layout_bytes(struct uni_layout *l, const struct uni_problem *p)
     return uni_arena_bytes(list, ARRAYS);
 }
 
-/* Pieces and runs, in the order of the rows. */
+/* block_first: the pieces of earlier blocks */
+static void count_pieces(struct uni_layout *l, const struct uni_problem *p)
+{
+    memset(l->block_first, 0, (size_t)(p->Q + 1) * sizeof *l->block_first);
+    for (int64_t i = 0; i < p->G * p->Q; i++)
+        l->block_first[i % p->Q + 1] += p->piece[i + 1] > p->piece[i];
+    for (int64_t q = 0; q < p->Q; q++)
+        l->block_first[q + 1] += l->block_first[q];
+    l->n_pieces = l->block_first[p->Q];
+}
+
+/* Runs in the order of the rows, pieces in that of a sweep: step_first serves as each block's next free place. */
 static void cut_runs(struct uni_layout *l, const struct uni_problem *p)
 {
-    int64_t pieces = 0, runs = 0, slots = 0;
+    int64_t runs = 0, slots = 0;
+    memcpy(l->step_first, l->block_first, (size_t)p->Q * sizeof *l->step_first);
     for (int64_t i = 0; i < p->G * p->Q; i++) {
         if (i % p->Q == 0)
-            l->group_piece[i / p->Q] = pieces;
+            l->group_run[i / p->Q] = runs;
         int64_t first = p->piece[i], n = p->piece[i + 1] - first, cuts = (n + RUN_ROWS - 1) / RUN_ROWS;
         if (n == 0)
             continue;
-        l->piece[pieces] = (struct uni_piece){runs, cuts, (int32_t)(i / p->Q), (int32_t)(i % p->Q)};
+        int64_t piece = l->step_first[i % p->Q]++;
+        l->piece[piece] = (struct uni_piece){runs, cuts, (int32_t)(i / p->Q), (int32_t)(i % p->Q)};
         for (int64_t c = 0; c < cuts; c++)
-            l->run[runs++] = (struct uni_cut){first + n * c / cuts, (int32_t)pieces, cuts > 1 ? (int32_t)slots++ : -1};
-        pieces++;
+            l->run[runs++] = (struct uni_cut){first + n * c / cuts, (int32_t)piece, cuts > 1 ? (int32_t)slots++ : -1};
     }
-    l->group_piece[p->G] = l->n_pieces = pieces;
+    l->group_run[p->G] = l->n_runs = runs;
     l->run[runs].first = p->N;
-    l->n_runs = runs;
     l->n_slots = slots;
 }
 
@@ -107,8 +117,7 @@ static void cut_slices(struct uni_layout *l, const struct uni_problem *p)
 {
     int64_t slices = 0, parts = 0;
     for (int64_t g = 0; g < p->G; g++) {
-        int64_t first = l->piece[l->group_piece[g]].run;
-        int64_t end = g + 1 < p->G ? l->piece[l->group_piece[g + 1]].run : l->n_runs;
+        int64_t first = l->group_run[g], end = l->group_run[g + 1];
         int64_t cells = l->run[end].first - l->run[first].first, n = slice_parts(p, cells);
         n = n > end - first ? end - first : n;
         l->group_slice[g] = slices;
@@ -121,35 +130,24 @@ static void cut_slices(struct uni_layout *l, const struct uni_problem *p)
     l->n_parts = parts;
 }
 
-/* A counting sort of the pieces by block, their runs with them, and each block's tasks. */
-static void sort_by_block(struct uni_layout *l, const struct uni_problem *p)
+/* A sweep's runs, its tasks, and the pieces that several tasks may share. */
+static void cut_steps(struct uni_layout *l, const struct uni_problem *p)
 {
-    int64_t runs = 0, steps = 0, heads = 0;
-    memset(l->block_first, 0, (size_t)(p->Q + 1) * sizeof *l->block_first);
-    for (int64_t i = 0; i < l->n_pieces; i++)
-        l->block_first[l->piece[i].block + 1]++;
-    for (int64_t q = 0; q < p->Q; q++)
-        l->block_first[q + 1] += l->block_first[q];
-    for (int64_t i = 0; i < l->n_pieces; i++)
-        l->by_block[l->block_first[l->piece[i].block]++] = i;
-    for (int64_t q = p->Q; q > 0; q--)
-        l->block_first[q] = l->block_first[q - 1];
-    l->block_first[0] = 0;
+    int64_t runs = 0, steps = 0, multiple = 0;
     for (int64_t q = 0; q < p->Q; q++) {
         int64_t from = runs;
-        for (int64_t i = l->block_first[q]; i < l->block_first[q + 1]; i++)
-            for (int64_t r = 0; r < l->piece[l->by_block[i]].runs; r++)
-                l->runs_by_block[runs++] = l->piece[l->by_block[i]].run + r;
-        l->step_first[q] = steps;
-        l->head_first[q] = heads;
-        steps += cut_tasks(l->step + steps, l, l->runs_by_block, from, runs, step_rows(p));
-        for (int64_t i = l->block_first[q]; i < l->block_first[q + 1]; i += HEAD_PIECES) {
-            int64_t left = l->block_first[q + 1] - i;
-            l->head[heads++] = (struct uni_range){i, left < HEAD_PIECES ? left : HEAD_PIECES};
+        l->multiple_first[q] = multiple;
+        for (int64_t i = l->block_first[q]; i < l->block_first[q + 1]; i++) {
+            for (int64_t r = 0; r < l->piece[i].runs; r++)
+                l->runs_by_block[runs++] = l->piece[i].run + r;
+            if (l->piece[i].runs > 1)
+                l->multiple[multiple++] = i;
         }
+        l->step_first[q] = steps;
+        steps += cut_tasks(l->step + steps, l, l->runs_by_block, from, runs, step_rows(p));
     }
+    l->multiple_first[p->Q] = l->n_multiple = multiple;
     l->step_first[p->Q] = l->n_steps = steps;
-    l->head_first[p->Q] = l->n_heads = heads;
 }
 
 int uni_layout_open(struct uni_layout *l, const struct uni_problem *p)
@@ -159,10 +157,11 @@ int uni_layout_open(struct uni_layout *l, const struct uni_problem *p)
     int err = uni_arena_open(&l->arena, list, ARRAYS, "cutting the cells into tasks");
     if (err)
         return err;
+    count_pieces(l, p);
     cut_runs(l, p);
     l->n_tasks = cut_tasks(l->task, l, NULL, 0, l->n_runs, task_rows(p));
     cut_slices(l, p);
-    sort_by_block(l, p);
+    cut_steps(l, p);
     return UNI_OK;
 }
 

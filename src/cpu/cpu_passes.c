@@ -49,18 +49,35 @@ static void assign_task(void *context, int64_t task, int thread)
     }
 }
 
+/* A group's pieces are added in the order of its rows. */
 static void add_group(void *context, int64_t g, int thread)
 {
     struct uni_cpu *c = context;
     double *O = c->O + g * c->shape.Kv;
     (void)thread;
     memset(O, 0, (size_t)c->shape.Kv * sizeof *O);
-    for (int64_t piece = c->layout.group_piece[g]; piece < c->layout.group_piece[g + 1]; piece++) {
+    for (int64_t i = c->layout.group_run[g]; i < c->layout.group_run[g + 1]; i += c->layout.piece[c->layout.run[i].piece].runs) {
+        int64_t piece = c->layout.run[i].piece;
         const float *mass = c->mass + piece * c->shape.Kv;
         uni_cpu_add_runs(c, piece);
         for (int64_t k = 0; k < c->shape.K; k++)
             O[k] += mass[k];
     }
+}
+
+/* R is base now: no penalty. */
+static void reset_block(void *context, int64_t q, int thread)
+{
+    struct uni_cpu *c = context;
+    const struct uni_shape *s = &c->shape;
+    double *r = c->block_r + q * s->Kv;
+    (void)thread;
+    memset(r, 0, (size_t)s->Kv * sizeof *r);
+    for (int64_t piece = c->layout.block_first[q]; piece < c->layout.block_first[q + 1]; piece++)
+        for (int64_t k = 0; k < s->Kv; k++) {
+            r[k] += c->mass[piece * s->Kv + k];
+            c->P[piece * s->Kv + k] = k < s->K;
+        }
 }
 
 int uni_cpu_assign(struct uni_backend *b, double *O, struct uni_fit *fit, const float *W, const float *Y)
@@ -72,12 +89,10 @@ int uni_cpu_assign(struct uni_backend *b, double *O, struct uni_fit *fit, const 
     pack_centroids(c, Y);
     TRY(uni_pool_run(c->pool, assign_task, c, c->layout.n_tasks));
     TRY(uni_pool_run(c->pool, add_group, c, c->p->G));
-    for (int64_t i = 0; i < c->layout.n_pieces * c->shape.Kv; i++) /* R is base now: no penalty */
-        c->P[i] = i % c->shape.Kv < c->shape.K;
+    TRY(uni_pool_run(c->pool, reset_block, c, c->p->Q));
     memset(c->r, 0, (size_t)c->shape.Kv * sizeof *c->r);
-    for (int64_t g = 0; g < c->p->G; g++)
-        for (int64_t k = 0; k < c->shape.K; k++)
-            c->r[k] += c->O[g * c->shape.Kv + k];
+    for (int64_t i = 0; i < c->p->Q * c->shape.Kv; i++)
+        c->r[i % c->shape.Kv] += c->block_r[i];
     uni_cpu_give_O(c, O);
     if (fit) {
         *fit = (struct uni_fit){0};

@@ -97,14 +97,20 @@ static void weighted_tile(const struct uni_shape *s, const struct uni_run *run, 
         weighted_tile_of(s, base, n, P, T, inverse, 0);
 }
 
-/* Lanes of a row's last vector that hold one of its D entries. Rows of Z are read to the end of that vector: arrays have that
- * slack. */
-INLINE vi last_lanes(const struct uni_shape *s)
+/* The first n lanes of a vector. */
+INLINE vi first_lanes(int64_t n)
 {
     vi lane;
     for (int i = 0; i < WIDTH; i++)
         lane[i] = i;
-    return lane < (int32_t)(s->D - (s->Dv - WIDTH));
+    return lane < (int32_t)n;
+}
+
+/* Lanes of a row's last vector that hold one of its D entries. Rows of Z are read to the end of that vector: arrays have that
+ * slack. */
+INLINE vi last_lanes(const struct uni_shape *s)
+{
+    return first_lanes(s->D - (s->Dv - WIDTH));
 }
 
 /* The next tile's rows into the cache: they lie behind one another. */

@@ -6,101 +6,96 @@
 #include "../error.h"
 #include "cpu_backend.h"
 
-/* Some pieces of the block leave O; what left is summed for r. */
+/* A piece leaves O, and its penalties are made from what is left; r has lost the whole block already. */
+static void leave(struct uni_cpu *c, int64_t piece)
+{
+    int64_t group = c->layout.piece[piece].group;
+    int32_t level = c->p->group_level[group];
+    double *O = c->O + group * c->shape.Kv;
+    const float *mass = c->mass + piece * c->shape.Kv;
+    for (int64_t k = 0; k < c->shape.Kv; k++)
+        O[k] -= mass[k];
+    c->kernels->penalty(&c->shape, c->P + piece * c->shape.Kv, O, c->r, c->p->level_share[level], c->p->level_theta[level]);
+}
+
+/* It comes back with its new part of O, P G, which is added to came as well. fit: see add_fit. */
+static void come_back(struct uni_cpu *c, int64_t piece, double *came, double *fit)
+{
+    double *O = c->O + c->layout.piece[piece].group * c->shape.Kv;
+    float *mass = c->mass + piece * c->shape.Kv;
+    const float *P = c->P + piece * c->shape.Kv;
+    uni_cpu_add_runs(c, piece);
+    for (int64_t k = 0; k < c->shape.Kv; k++) {
+        mass[k] *= P[k];
+        O[k] += mass[k];
+        came[k] += mass[k];
+    }
+    if (fit)
+        *fit += c->kernels->log_dot(&c->shape, mass, P, c->sigma);
+}
+
 static void leave_task(void *context, int64_t task, int thread)
 {
     struct uni_cpu *c = context;
-    const struct uni_range *h = &c->layout.head[c->layout.head_first[c->block] + task];
-    double *left = c->heads + task * c->shape.Kv;
     (void)thread;
-    memset(left, 0, (size_t)c->shape.Kv * sizeof *left);
-    for (int64_t i = h->first; i < h->first + h->n; i++) {
-        int64_t piece = c->layout.by_block[i];
-        double *O = c->O + c->layout.piece[piece].group * c->shape.Kv;
-        const float *mass = c->mass + piece * c->shape.Kv;
-        for (int64_t k = 0; k < c->shape.Kv; k++) {
-            O[k] -= mass[k];
-            left[k] += mass[k];
-        }
-    }
+    leave(c, c->layout.multiple[c->layout.multiple_first[c->block] + task]);
 }
 
-static void penalty_task(void *context, int64_t task, int thread)
-{
-    struct uni_cpu *c = context;
-    const struct uni_range *h = &c->layout.head[c->layout.head_first[c->block] + task];
-    (void)thread;
-    for (int64_t i = h->first; i < h->first + h->n; i++) {
-        int64_t piece = c->layout.by_block[i], group = c->layout.piece[piece].group;
-        int32_t level = c->p->group_level[group];
-        c->kernels->penalty(&c->shape, c->P + piece * c->shape.Kv, c->O + group * c->shape.Kv, c->r, c->p->level_share[level],
-                            c->p->level_theta[level]);
-    }
-}
-
+/* Some thousand cells of the block. A piece of one run is the task's own from leaving to coming back; larger ones are several
+ * tasks'. */
 static void cells_task(void *context, int64_t task, int thread)
 {
     struct uni_cpu *c = context;
-    const struct uni_range *t = &c->layout.step[c->layout.step_first[c->block] + task];
-    double *fit = c->want_fit ? c->fit + 2 * (c->layout.step_first[c->block] + task) : NULL;
+    int64_t step = c->layout.step_first[c->block] + task, last = -1;
+    const struct uni_range *t = &c->layout.step[step];
+    double *fit = c->want_fit ? c->fit + 2 * step : NULL, *came = c->came + step * c->shape.Kv;
     float *scratch = uni_cpu_scratch(c, thread), *weighted = uni_cpu_weighted_P(c, thread);
-    int64_t last = -1;
+    memset(came, 0, (size_t)c->shape.Kv * sizeof *came);
     if (fit)
         fit[0] = fit[1] = 0;
     for (int64_t j = t->first; j < t->first + t->n; j++) {
         int64_t i = c->layout.runs_by_block[j], piece = c->layout.run[i].piece;
+        int whole = c->layout.piece[piece].runs == 1;
         struct uni_run run = uni_cpu_run(c, i);
         const float *P = c->P + piece * c->shape.Kv;
+        if (j + 1 < t->first + t->n)
+            __builtin_prefetch(c->base +
+                               c->layout.run[c->layout.runs_by_block[j + 1]].first * c->shape.Kb * (c->shape.single ? 4 : 2));
+        if (whole)
+            leave(c, piece);
         for (int64_t k = 0; fit && piece != last && k < c->shape.Kv; k++)
             weighted[k] = c->sigma[k] * P[k];
         last = piece;
         c->kernels->sweep(&c->shape, &run, P, weighted, uni_cpu_run_sum(c, i), fit, scratch);
         if (fit && c->want_terms)
             fit[1] += c->kernels->entropy(&c->shape, &run, P, c->sigma, scratch);
+        if (whole)
+            come_back(c, piece, came, fit);
     }
-}
-
-/* The pieces come back: their part of O is P G. */
-static void return_task(void *context, int64_t task, int thread)
-{
-    struct uni_cpu *c = context;
-    const struct uni_range *h = &c->layout.head[c->layout.head_first[c->block] + task];
-    double *came = c->heads + task * c->shape.Kv;
-    (void)thread;
-    memset(came, 0, (size_t)c->shape.Kv * sizeof *came);
-    for (int64_t i = h->first; i < h->first + h->n; i++) {
-        int64_t piece = c->layout.by_block[i];
-        double *O = c->O + c->layout.piece[piece].group * c->shape.Kv;
-        float *mass = c->mass + piece * c->shape.Kv;
-        const float *P = c->P + piece * c->shape.Kv;
-        uni_cpu_add_runs(c, piece);
-        for (int64_t k = 0; k < c->shape.Kv; k++) {
-            mass[k] *= P[k];
-            O[k] += mass[k];
-            came[k] += mass[k];
-        }
-    }
-}
-
-static void add_heads(const struct uni_cpu *c, int64_t heads, double sign)
-{
-    for (int64_t h = 0; h < heads; h++)
-        for (int64_t k = 0; k < c->shape.Kv; k++)
-            c->r[k] += sign * c->heads[h * c->shape.Kv + k];
 }
 
 static int update_block(struct uni_cpu *c, int64_t q)
 {
     int err = 0;
     const struct uni_layout *l = &c->layout;
-    int64_t heads = l->head_first[q + 1] - l->head_first[q];
+    const int64_t Kv = c->shape.Kv, first = l->multiple_first[q], multiple = l->multiple_first[q + 1] - first;
+    double *r = c->block_r + q * Kv;
     c->block = q;
-    TRY(uni_pool_run(c->pool, leave_task, c, heads));
-    add_heads(c, heads, -1);
-    TRY(uni_pool_run(c->pool, penalty_task, c, heads));
+    for (int64_t k = 0; k < Kv; k++)
+        c->r[k] -= r[k];
+    if (multiple > 16) /* else not worth waking anybody */
+        TRY(uni_pool_run(c->pool, leave_task, c, multiple));
+    for (int64_t i = 0; multiple <= 16 && i < multiple; i++)
+        leave(c, l->multiple[first + i]);
     TRY(uni_pool_run(c->pool, cells_task, c, l->step_first[q + 1] - l->step_first[q]));
-    TRY(uni_pool_run(c->pool, return_task, c, heads));
-    add_heads(c, heads, 1);
+    memset(r, 0, (size_t)Kv * sizeof *r);
+    for (int64_t i = 0; i < multiple; i++)
+        come_back(c, l->multiple[first + i], r, c->want_fit ? c->fit + 2 * l->n_steps : NULL);
+    for (int64_t step = l->step_first[q]; step < l->step_first[q + 1]; step++)
+        for (int64_t k = 0; k < Kv; k++)
+            r[k] += c->came[step * Kv + k];
+    for (int64_t k = 0; k < Kv; k++)
+        c->r[k] += r[k];
 done:
     return err;
 }
@@ -110,12 +105,10 @@ done:
 static struct uni_fit add_fit(const struct uni_cpu *c)
 {
     double total = 0, entropy = 0;
-    for (int64_t t = 0; t < c->layout.n_steps; t++) {
+    for (int64_t t = 0; t <= c->layout.n_steps; t++) {
         total += c->fit[2 * t];
         entropy += c->fit[2 * t + 1];
     }
-    for (int64_t piece = 0; piece < c->layout.n_pieces; piece++)
-        total += c->kernels->log_dot(&c->shape, c->mass + piece * c->shape.Kv, c->P + piece * c->shape.Kv, c->sigma);
     return (struct uni_fit){total - entropy, entropy};
 }
 
@@ -126,6 +119,7 @@ int uni_cpu_sweep(struct uni_backend *b, double *O, struct uni_fit *fit, int64_t
     for (int64_t sweep = 0; sweep < sweeps; sweep++) {
         c->want_fit = fit && sweep + 1 == sweeps;
         c->want_terms = terms;
+        c->fit[2 * c->layout.n_steps] = c->fit[2 * c->layout.n_steps + 1] = 0; /* of the pieces of several runs */
         for (int64_t q = 0; q < c->p->Q; q++)
             TRY(update_block(c, q));
     }

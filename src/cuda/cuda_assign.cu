@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The pass before the sweeps, on tensor cores: D <= 64, K <= 128. A warp takes a tile of 16 cells of one piece from memory to memory in
+   registers: R from base and P, z = normalise(Z - R W), base = softmax(-2 (1 - z.Y) / sigma). Products are of halves, each factor split
+   in two (hi hi + hi lo + lo hi): some 22 bits. With `out` the pass stops at Z - R W: what is read in the end. */
+#include "cuda_backend.h"
+#include "cuda_columns.cuh"
+#include "cuda_device.cuh"
+
+enum { WARPS = 12 };
+#define R_SCALE 1024.0f /* and W_scale, Z_SCALE: low halves stay out of the subnormals */
+#define Z_SCALE 128.0f
+
+/* A bulk copy of a tile's rows into shared memory, and the barrier that tells when they are there. */
+struct stage {
+    uint32_t barrier, Z, base, phase;
+};
+
+__device__ __forceinline__ uint32_t shared_address(const void *at)
+{
+    return (uint32_t)__cvta_generic_to_shared(at);
+}
+
+__device__ __forceinline__ void bulk_copy(uint32_t to, const void *from, uint32_t bytes, uint32_t barrier)
+{
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from), "r"(bytes),
+                 "r"(barrier)
+                 : "memory");
+}
+
+__device__ __forceinline__ void fetch(const stage &s, const uni_cuda_view &v, uni_cuda_tile tile, bool with_base)
+{
+    uint32_t rows = tile.packed & 31, z_bytes = rows * (uint32_t)v.Dz * 4, row_bytes = (uint32_t)v.Kp * (v.single ? 4 : 2);
+    uint32_t base_bytes = with_base ? rows * row_bytes : 0;
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(s.barrier), "r"(z_bytes + base_bytes) : "memory");
+    bulk_copy(s.Z, v.Z + (int64_t)tile.row * v.Dz, z_bytes, s.barrier);
+    if (with_base)
+        bulk_copy(s.base, (const char *)v.base + (int64_t)tile.row * row_bytes, base_bytes, s.barrier);
+}
+
+__device__ __forceinline__ void arrive(stage &s)
+{
+    uint32_t done = 0;
+    while (!done)
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done)
+                     : "r"(s.barrier), "r"(s.phase)
+                     : "memory");
+    s.phase ^= 1;
+}
+
+/* ---- base <-> accumulator tiles ------------------------------------------------------------------------------------------ */
+
+/* Two rows' columns of tile j, elements 0, 1 of row g and 2, 3 of row g + 8, of rows of floats or halves in shared memory. */
+template <int KT, int SINGLE>
+__device__ __forceinline__ void take_rows(float (&r)[KT][4], const char *rows, int Kp, int g, int t, bool low, bool high)
+{
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        const char *row = rows + (g + 8 * h) * Kp * (SINGLE ? 4 : 2);
+        bool valid = h ? high : low;
+#pragma unroll
+        for (int J = 0; J < KT / 4; J++) {
+            int k = 32 * J + 8 * t;
+            bool inside = valid && k < Kp;
+            if (SINGLE) {
+                const float4 zero = make_float4(0, 0, 0, 0);
+                float4 a = inside ? *(const float4 *)(row + 4 * k) : zero, b = inside ? *(const float4 *)(row + 4 * k + 16) : zero;
+                r[4 * J][2 * h] = a.x, r[4 * J][2 * h + 1] = a.y, r[4 * J + 1][2 * h] = a.z, r[4 * J + 1][2 * h + 1] = a.w;
+                r[4 * J + 2][2 * h] = b.x, r[4 * J + 2][2 * h + 1] = b.y, r[4 * J + 3][2 * h] = b.z, r[4 * J + 3][2 * h + 1] = b.w;
+            } else {
+                uint4 raw = inside ? *(const uint4 *)(row + 2 * k) : make_uint4(0, 0, 0, 0);
+                const uint32_t word[4] = {raw.x, raw.y, raw.z, raw.w};
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    float2 two = half_pair(word[i]);
+                    r[4 * J + i][2 * h] = two.x, r[4 * J + i][2 * h + 1] = two.y;
+                }
+            }
+        }
+#pragma unroll
+        for (int j = KT / 4 * 4; j < KT; j++) {
+            int k = 8 * j + 2 * t;
+            bool inside = valid && k < Kp;
+            float2 two = make_float2(0, 0);
+            if (SINGLE)
+                two = inside ? *(const float2 *)(row + 4 * k) : two;
+            else
+                two = inside ? half_pair(*(const uint32_t *)(row + 2 * k)) : two;
+            r[j][2 * h] = two.x, r[j][2 * h + 1] = two.y;
+        }
+    }
+}
+
+template <int KT, int SINGLE>
+__device__ __forceinline__ void put_rows(const float (&e)[KT][4], char *rows, int Kp, int g, int t, bool low, bool high, float f0, float f1)
+{
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        char *row = rows + (int64_t)(g + 8 * h) * Kp * (SINGLE ? 4 : 2);
+        float f = h ? f1 : f0;
+        if (!(h ? high : low))
+            continue;
+#pragma unroll
+        for (int J = 0; J < KT / 4; J++) {
+            int k = 32 * J + 8 * t;
+            if (k >= Kp)
+                continue;
+            if (SINGLE) {
+                *(float4 *)(row + 4 * k) = make_float4(e[4 * J][2 * h] * f, e[4 * J][2 * h + 1] * f, e[4 * J + 1][2 * h] * f, e[4 * J + 1][2 * h + 1] * f);
+                *(float4 *)(row + 4 * k + 16) =
+                    make_float4(e[4 * J + 2][2 * h] * f, e[4 * J + 2][2 * h + 1] * f, e[4 * J + 3][2 * h] * f, e[4 * J + 3][2 * h + 1] * f);
+            } else {
+                uint32_t w[4];
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    w[i] = pair_half(e[4 * J + i][2 * h] * f, e[4 * J + i][2 * h + 1] * f);
+                *(uint4 *)(row + 2 * k) = make_uint4(w[0], w[1], w[2], w[3]);
+            }
+        }
+#pragma unroll
+        for (int j = KT / 4 * 4; j < KT; j++) {
+            int k = 8 * j + 2 * t;
+            if (k >= Kp)
+                continue;
+            if (SINGLE)
+                *(float2 *)(row + 4 * k) = make_float2(e[j][2 * h] * f, e[j][2 * h + 1] * f);
+            else
+                *(uint32_t *)(row + 2 * k) = pair_half(e[j][2 * h] * f, e[j][2 * h + 1] * f);
+        }
+    }
+}
+
+__device__ __forceinline__ float quad_sum(float x)
+{
+    x += __shfl_xor_sync(~0u, x, 1);
+    return x + __shfl_xor_sync(~0u, x, 2);
+}
+
+__device__ __forceinline__ float quad_most(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
+    return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
+}
+
+/* r = base -> R R_SCALE */
+template <int KT> __device__ __forceinline__ void penalise(float (&r)[KT][4], const float *pen, int Kp, int t)
+{
+    float s0 = 0, s1 = 0;
+#pragma unroll
+    for (int j = 0; j < KT; j++) {
+        int k = assign_column(KT, j, 2 * t);
+        float2 P = k < Kp ? __ldg((const float2 *)(pen + k)) : make_float2(0, 0);
+        r[j][0] *= P.x, r[j][1] *= P.y, r[j][2] *= P.x, r[j][3] *= P.y;
+        s0 += r[j][0] + r[j][1];
+        s1 += r[j][2] + r[j][3];
+    }
+    s0 = quad_sum(s0), s1 = quad_sum(s1);
+    float f0 = s0 > 0 ? R_SCALE / s0 : 0, f1 = s1 > 0 ? R_SCALE / s1 : 0;
+#pragma unroll
+    for (int j = 0; j < KT; j++)
+        r[j][0] *= f0, r[j][1] *= f0, r[j][2] *= f1, r[j][3] *= f1;
+}
+
+/* acc (16 x 8 NT) += a (16 x 8 MT) b, b in fragments: hi 0, hi 1, lo 0, lo 1 a lane */
+template <int MT, int NT> __device__ __forceinline__ void product(float (&acc)[NT][4], const float (&a)[MT][4], const uint4 *fragments, int lane)
+{
+#pragma unroll
+    for (int s = 0; s < (MT + 1) / 2; s++) {
+        uint32_t hi[4] = {0, 0, 0, 0}, lo[4] = {0, 0, 0, 0};
+#pragma unroll
+        for (int i = 0; i < 2 && 2 * s + i < MT; i++) {
+            split_pair(a[2 * s + i][0], a[2 * s + i][1], hi[2 * i], lo[2 * i]);
+            split_pair(a[2 * s + i][2], a[2 * s + i][3], hi[2 * i + 1], lo[2 * i + 1]);
+        }
+#pragma unroll
+        for (int n = 0; n < NT; n++) {
+            uint4 b = fragments[(s * NT + n) * 32 + lane];
+            multiply_add(acc[n], lo, b.x, b.y);
+            multiply_add(acc[n], hi, b.z, b.w);
+            multiply_add(acc[n], hi, b.x, b.y);
+        }
+    }
+}
+
+/* z = Z - acc scale: the tile's rows, zero where there is no row */
+template <int DT>
+__device__ __forceinline__ void subtract(float (&z)[DT][4], const float *Z, const uni_cuda_view &v, int g, int t, bool low, bool high, float scale)
+{
+#pragma unroll
+    for (int j = 0; j < DT; j++) {
+        int d = 8 * j + 2 * t;
+        float2 zero = make_float2(0, 0);
+        float2 a = low && d < v.Dz ? *(const float2 *)(Z + g * v.Dz + d) : zero;
+        float2 b = high && d < v.Dz ? *(const float2 *)(Z + (g + 8) * v.Dz + d) : zero;
+        z[j][0] = a.x - z[j][0] * scale, z[j][1] = a.y - z[j][1] * scale;
+        z[j][2] = b.x - z[j][2] * scale, z[j][3] = b.y - z[j][3] * scale;
+    }
+}
+
+/* Unit length, times Z_SCALE; a row of zeros stays. Squares may over- or underflow: then the row is scaled by its largest entry first. */
+template <int DT> __device__ __forceinline__ void normalise(float (&z)[DT][4])
+{
+#pragma unroll
+    for (int h = 0; h < 4; h += 2) {
+        float squares = 0;
+#pragma unroll
+        for (int j = 0; j < DT; j++)
+            squares += z[j][h] * z[j][h] + z[j][h + 1] * z[j][h + 1];
+        squares = quad_sum(squares);
+        if (__any_sync(~0u, !(squares > 1e-30f && squares < 1e30f))) {
+            float most = 0;
+#pragma unroll
+            for (int j = 0; j < DT; j++)
+                most = fmaxf(most, fmaxf(fabsf(z[j][h]), fabsf(z[j][h + 1])));
+            most = quad_most(most);
+            squares = 0;
+#pragma unroll
+            for (int j = 0; j < DT; j++) {
+                z[j][h] = most > 0 ? z[j][h] / most : 0, z[j][h + 1] = most > 0 ? z[j][h + 1] / most : 0;
+                squares += z[j][h] * z[j][h] + z[j][h + 1] * z[j][h + 1];
+            }
+            squares = quad_sum(squares);
+        }
+        float scale = squares > 0 ? Z_SCALE / sqrtf(squares) : 0;
+#pragma unroll
+        for (int j = 0; j < DT; j++)
+            z[j][h] *= scale, z[j][h + 1] *= scale;
+    }
+}
+
+/* Both parts of the objective for R = base of one row: base = e / mass, dist = -sigma (ln base + L). */
+template <int KT>
+__device__ __forceinline__ void fit_of_row(double *fit, const float (&e)[KT][4], const float *sigma, int Kp, int t, int h, float mass, float L, bool valid)
+{
+    float weights = 0, entropy = 0;
+#pragma unroll
+    for (int j = 0; j < KT; j++) {
+        int k = assign_column(KT, j, 2 * t);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            float b = e[j][h + i] / mass, weight = k + i < Kp ? sigma[k + i] * b : 0;
+            weights += weight;
+            entropy += b > 1e-37f ? weight * logf(b) : 0;
+        }
+    }
+    if (valid) {
+        fit[0] -= (double)entropy + (double)weights * (double)L;
+        fit[1] += (double)entropy;
+    }
+}
+
+template <int KT> __device__ void flush(const uni_cuda_view &v, int piece, int parity, float (&sum)[KT][2], int g, int t)
+{
+    long long *M = v.M[parity] + (int64_t)piece * v.Kp;
+#pragma unroll
+    for (int j = 0; j < KT; j++)
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            float x = sum[j][i];
+            x += __shfl_xor_sync(~0u, x, 4);
+            x += __shfl_xor_sync(~0u, x, 8);
+            x += __shfl_xor_sync(~0u, x, 16);
+            int k = assign_column(KT, j, 2 * t + i);
+            if (g == (j & 7) && k < v.K)
+                add_exact(M + k, __double2ll_rn((double)x * MASS_SCALE));
+            sum[j][i] = 0;
+        }
+}
+
+struct pass {
+    uint32_t from, to;
+    int corrected, fit, parity;
+    float scale; /* of the product R W */
+    float *out;
+    int64_t row_from;
+};
+
+template <int DT>
+__device__ __forceinline__ void put_out(const float (&z)[DT][4], const pass &p, uint32_t row, int D, int g, int t, bool low, bool high)
+{
+    float *first = p.out + ((int64_t)row + g - p.row_from) * D, *second = first + 8 * D;
+#pragma unroll
+    for (int j = 0; j < DT; j++)
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            int d = 8 * j + 2 * t + i;
+            if (low && d < D)
+                first[d] = z[j][i];
+            if (high && d < D)
+                second[d] = z[j][2 + i];
+        }
+}
+
+/* base of z's rows, L, and the sums of base. */
+template <int KT, int DT, int SINGLE>
+__device__ __forceinline__ void make_base(const uni_cuda_view &v, const pass &p, uint32_t row, const float (&z)[DT][4], const uint4 *Y,
+                                          const float2 *logit, float (&sum)[KT][2], double *fit, int lane, bool low, bool high)
+{
+    int g = lane / 4, t = lane % 4;
+    float e[KT][4], most0 = -1e30f, most1 = -1e30f, mass0 = 0, mass1 = 0;
+#pragma unroll
+    for (int j = 0; j < KT; j++)
+        e[j][0] = e[j][1] = e[j][2] = e[j][3] = 0;
+    product<DT, KT>(e, z, Y, lane);
+#pragma unroll
+    for (int j = 0; j < KT; j++) {
+        float4 l = *(const float4 *)(logit + 8 * j + 2 * t);
+        e[j][0] = e[j][0] * l.x + l.y, e[j][1] = e[j][1] * l.z + l.w, e[j][2] = e[j][2] * l.x + l.y, e[j][3] = e[j][3] * l.z + l.w;
+        most0 = fmaxf(most0, fmaxf(e[j][0], e[j][1]));
+        most1 = fmaxf(most1, fmaxf(e[j][2], e[j][3]));
+    }
+    most0 = quad_most(most0), most1 = quad_most(most1);
+#pragma unroll
+    for (int j = 0; j < KT; j++) {
+        e[j][0] = exp2f(e[j][0] - most0), e[j][1] = exp2f(e[j][1] - most0), e[j][2] = exp2f(e[j][2] - most1), e[j][3] = exp2f(e[j][3] - most1);
+        mass0 += e[j][0] + e[j][1];
+        mass1 += e[j][2] + e[j][3];
+    }
+    mass0 = quad_sum(mass0), mass1 = quad_sum(mass1);
+    float f0 = low ? 1 / mass0 : 0, f1 = high ? 1 / mass1 : 0;
+#pragma unroll
+    for (int j = 0; j < KT; j++)
+        sum[j][0] += e[j][0] * f0 + e[j][2] * f1, sum[j][1] += e[j][1] * f0 + e[j][3] * f1;
+    put_rows<KT, SINGLE>(e, (char *)v.base + (int64_t)row * v.Kp * (SINGLE ? 4 : 2), v.Kp, g, t, low, high, f0 * BASE_SCALE, f1 * BASE_SCALE);
+    float L0 = logf(mass0) + most0 * LN_2, L1 = logf(mass1) + most1 * LN_2;
+    if (t == 0 && low)
+        v.L[row + g] = L0;
+    if (t == 0 && high)
+        v.L[row + g + 8] = L1;
+    if (p.fit) {
+        fit_of_row<KT>(fit, e, v.sigma, v.Kp, t, 0, mass0, L0, low);
+        fit_of_row<KT>(fit, e, v.sigma, v.Kp, t, 2, mass1, L1, high);
+    }
+}
+
+/* A warp's tiles of one group, one after another; the next one's rows come while this one is worked on. */
+template <int KT, int DT, int SINGLE>
+__device__ __forceinline__ void warp_tiles(const uni_cuda_view &v, const pass &p, uint32_t from, uint32_t to, stage &st, const char *smem,
+                                           const uint4 *W, const uint4 *Y, const float2 *logit, float (&sum)[KT][2], int &piece, double *fit)
+{
+    int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    uni_cuda_tile tile = {0, 0}, next = from < to ? v.tile[from] : tile;
+    if (from < to && lane == 0)
+        fetch(st, v, next, p.corrected);
+    for (uint32_t at = from; at < to; at++) {
+        tile = next;
+        if (at + 1 < to)
+            next = v.tile[at + 1];
+        int rows = tile.packed & 31, now = tile.packed >> 5;
+        bool low = g < rows, high = g + 8 < rows;
+        if (now != piece && !p.out) {
+            if (piece >= 0)
+                flush<KT>(v, piece, p.parity, sum, g, t);
+            piece = now;
+        }
+        float z[DT][4];
+#pragma unroll
+        for (int j = 0; j < DT; j++)
+            z[j][0] = z[j][1] = z[j][2] = z[j][3] = 0;
+        arrive(st);
+        if (p.corrected) {
+            float r[KT][4];
+            take_rows<KT, SINGLE>(r, smem + WARPS * TILE * v.Dz * 4 + (int)(threadIdx.x / 32) * TILE * v.Kp * (SINGLE ? 4 : 2), v.Kp, g, t, low, high);
+            penalise<KT>(r, v.pen + (int64_t)now * v.Kp, v.Kp, t);
+            product<KT, DT>(z, r, W, lane);
+        }
+        subtract<DT>(z, (const float *)smem + (int)(threadIdx.x / 32) * TILE * v.Dz, v, g, t, low, high, p.scale);
+        __syncwarp();
+        if (at + 1 < to && lane == 0)
+            fetch(st, v, next, p.corrected);
+        if (p.out) {
+            put_out<DT>(z, p, tile.row, v.D, g, t, low, high);
+            continue;
+        }
+        normalise<DT>(z);
+        make_base<KT, DT, SINGLE>(v, p, tile.row, z, Y, logit, sum, fit, lane, low, high);
+    }
+}
+
+template <int KT, int DT, int SINGLE> __global__ void __launch_bounds__(WARPS * 32, 1) assign_kernel(uni_cuda_view v, pass p)
+{
+    extern __shared__ __align__(128) char smem[];
+    __shared__ __align__(8) uint64_t barriers[WARPS];
+    __shared__ double room[WARPS];
+    constexpr int W_WORDS = (KT + 1) / 2 * DT * 32, Y_WORDS = (DT + 1) / 2 * KT * 32;
+    uint4 *W = (uint4 *)smem, *Y = W + W_WORDS;
+    float2 *logit = (float2 *)(Y + Y_WORDS);
+    char *rows = (char *)(logit + 8 * KT);
+    int warp = threadIdx.x / 32, piece = -1;
+    float sum[KT][2];
+    double fit[2] = {0, 0};
+    stage st = {shared_address(&barriers[warp]), shared_address(rows + warp * TILE * v.Dz * 4),
+                shared_address(rows + WARPS * TILE * v.Dz * 4 + warp * TILE * v.Kp * (SINGLE ? 4 : 2)), 0};
+    if (threadIdx.x % 32 == 0)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(st.barrier) : "memory");
+    for (int i = threadIdx.x; i < Y_WORDS && !p.out; i += WARPS * 32)
+        Y[i] = v.Y_fragments[i];
+    for (int i = threadIdx.x; i < 8 * KT && !p.out; i += WARPS * 32)
+        logit[i] = v.logit[i];
+#pragma unroll
+    for (int j = 0; j < KT; j++)
+        sum[j][0] = sum[j][1] = 0;
+    uint32_t share = p.to - p.from, at = p.from + (uint32_t)((uint64_t)share * blockIdx.x / gridDim.x);
+    uint32_t end = p.from + (uint32_t)((uint64_t)share * (blockIdx.x + 1) / gridDim.x);
+    __syncthreads();
+    while (at < end) {
+        int g = v.piece[v.tile[at].packed >> 5].group;
+        uint32_t stop = min(end, v.group_tile[g + 1]);
+        if (p.corrected) {
+            __syncthreads();
+            for (int i = threadIdx.x; i < W_WORDS; i += WARPS * 32)
+                W[i] = v.W_fragments[(int64_t)g * W_WORDS + i];
+            __syncthreads();
+        }
+        warp_tiles<KT, DT, SINGLE>(v, p, at + (stop - at) * warp / WARPS, at + (stop - at) * (warp + 1) / WARPS, st, rows, W, Y, logit, sum, piece, fit);
+        at = stop;
+    }
+    if (piece >= 0)
+        flush<KT>(v, piece, p.parity, sum, (threadIdx.x % 32) / 4, threadIdx.x % 4);
+    for (int i = 0; i < 2 && p.fit; i++) {
+        double total = block_sum(fit[i], room);
+        if (threadIdx.x == 0)
+            v.part[2 * blockIdx.x + i] = total;
+    }
+}
+
+template <int KT, int DT, int SINGLE> static int launch(const struct uni_cuda *c, const pass &p, int blocks, cudaStream_t stream)
+{
+    auto kernel = assign_kernel<KT, DT, SINGLE>;
+    size_t bytes = ((size_t)((KT + 1) / 2 * DT + (DT + 1) / 2 * KT) * 32) * 16 + 64 * KT +
+                   (size_t)(WARPS * TILE) * (size_t)(c->v.Dz * 4 + c->v.Kp * (SINGLE ? 4 : 2));
+    int err = CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    if (err)
+        return err;
+    kernel<<<blocks, WARPS * 32, bytes, stream>>>(c->v, p);
+    return CUDA(cudaGetLastError());
+}
+
+template <int KT, int DT> static int launch_single(const struct uni_cuda *c, const pass &p, int blocks, cudaStream_t stream)
+{
+    return c->v.single ? launch<KT, DT, 1>(c, p, blocks, stream) : launch<KT, DT, 0>(c, p, blocks, stream);
+}
+
+int uni_cuda_assign_fast(const struct uni_cuda *c, const struct uni_cuda_pass *how, int blocks, cudaStream_t stream)
+{
+    pass p = {how->from, how->to, how->corrected, how->fit, c->parity, (float)(1 / (R_SCALE * c->W_scale)), how->out, how->row_from};
+    switch (c->fast.kt * 10 + c->fast.dt) {
+    case 84:
+        return launch_single<8, 4>(c, p, blocks, stream);
+    case 88:
+        return launch_single<8, 8>(c, p, blocks, stream);
+    case 134:
+        return launch_single<13, 4>(c, p, blocks, stream);
+    case 137:
+        return launch_single<13, 7>(c, p, blocks, stream);
+    case 164:
+        return launch_single<16, 4>(c, p, blocks, stream);
+    default:
+        return launch_single<16, 8>(c, p, blocks, stream);
+    }
+}
+
+/* ---- fragments ----------------------------------------------------------------------------------------------------------- */
+
+__device__ __forceinline__ void put_fragment(uint4 *to, const float (&b)[4])
+{
+    uint4 f;
+    split_pair(b[0], b[1], f.x, f.z);
+    split_pair(b[2], b[3], f.y, f.w);
+    *to = f;
+}
+
+/* W of every group as the second factor of R W: step s, columns 8n .., lane */
+__global__ void pack_W(uni_cuda_view v, const float *W, int KT, int DT, float scale)
+{
+    int words = (KT + 1) / 2 * DT * 32;
+    const float *from = W + (int64_t)blockIdx.x * v.K * v.D;
+    for (int i = threadIdx.x; i < words; i += blockDim.x) {
+        int lane = i % 32, n = i / 32 % DT, s = i / 32 / DT, d = 8 * n + lane / 4, t = lane % 4;
+        float b[4];
+        for (int e = 0; e < 4; e++) {
+            int j = 2 * s + e / 2, k = j < KT ? assign_column(KT, j, 2 * t + e % 2) : v.K;
+            b[e] = k < v.K && d < v.D ? from[(int64_t)k * v.D + d] * scale : 0;
+        }
+        put_fragment(v.W_fragments + (int64_t)blockIdx.x * words + i, b);
+    }
+}
+
+/* Y as the second factor of z Y'. */
+__global__ void pack_Y(uni_cuda_view v, int KT, int DT)
+{
+    int words = (DT + 1) / 2 * KT * 32;
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < words; i += gridDim.x * blockDim.x) {
+        int lane = i % 32, n = i / 32 % KT, s = i / 32 / KT, t = lane % 4, k = assign_column(KT, n, lane / 4);
+        float b[4];
+        for (int e = 0; e < 4; e++) {
+            int d = 16 * s + 8 * (e / 2) + 2 * t + e % 2;
+            b[e] = k < v.K && d < v.D ? v.Y[(int64_t)k * v.D + d] * Z_SCALE : 0;
+        }
+        put_fragment(v.Y_fragments + i, b);
+    }
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < 8 * KT; i += gridDim.x * blockDim.x) {
+        int k = assign_column(KT, i / 8, i % 8);
+        float scale = k < v.K ? 2 * 1.44269504f / v.sigma[k] : 0;
+        v.logit[i] = k < v.K ? make_float2(scale / (Z_SCALE * Z_SCALE), -scale) : make_float2(0, -1e30f);
+    }
+}
+
+int uni_cuda_pack_W(const struct uni_cuda *c, const float *W, cudaStream_t stream)
+{
+    pack_W<<<c->v.G, 256, 0, stream>>>(c->v, W, c->fast.kt, c->fast.dt, (float)c->W_scale);
+    return CUDA(cudaGetLastError());
+}
+
+int uni_cuda_pack_Y(const struct uni_cuda *c, cudaStream_t stream)
+{
+    pack_Y<<<8, 256, 0, stream>>>(c->v, c->fast.kt, c->fast.dt);
+    return CUDA(cudaGetLastError());
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the CUDA backend's files share. Rows lie as the problem has them, by (group, block). Pieces with cells are numbered by (block,
+   group), so that a step of a sweep is a range of them; after the P pieces come Q more that stand for all groups together: the parts
+   of r. Sums over cells are 64-bit integers, added in any order with the same result. Letters: backend.h. */
+#ifndef UNI_CUDA_BACKEND_H
+#define UNI_CUDA_BACKEND_H
+
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+#include "cuda_plugin.h"
+
+#define BASE_SCALE 32768.0f /* keeps small assignments out of half precision's subnormals */
+#define MASS_SCALE 4294967296.0 /* of the sums in M and X: 2^32, so at most 2^30 rows */
+
+enum {
+    TILE = 16,        /* rows of a tile: all of one piece; a piece's last may be part-filled */
+    BATCH_PIECES = 16, /* most pieces, */
+    WARP_ROWS = 2048, /* and rows a warp, of a batch of a step */
+    STEP_WARPS = 8,
+    PARTS = 1024      /* room for partial sums of the objective */
+};
+
+extern const struct uni_cuda_host *uni_cuda_lib;
+
+/* cudaSuccess, or a sentence that names the call. */
+int uni_cuda_checked(cudaError_t, const char *call);
+#define CUDA(call) uni_cuda_checked((call), #call)
+#define TRY(call)                \
+    do {                         \
+        if ((err = (call)) != 0) \
+            goto done;           \
+    } while (0)
+
+struct uni_cuda_piece {
+    uint32_t row, n;  /* its rows */
+    uint32_t before;  /* rows of its block before it */
+    int32_t previous; /* the piece of its group that is updated before it; itself where it is alone */
+    int32_t group, block;
+    float theta;
+    float unused;
+    double share;
+};
+
+struct uni_cuda_tile { /* rows row .. row + n - 1 of a piece; n is the low five bits of packed */
+    uint32_t row, packed;
+};
+
+struct uni_cuda_batch { /* rows from .. to - 1 of a block; its pieces are consecutive */
+    uint32_t from, to;
+    int32_t piece, pieces;
+};
+
+/* What kernels are told: sizes and device arrays. Table rows are Kp long (K padded to 8), rows of Z Dz (D padded to 4); zeros there. */
+struct uni_cuda_view {
+    int64_t N, N_all;
+    int D, Dz, K, Kp, G, Q, P, single;
+    int grid; /* blocks of a step: also how its batches are dealt out */
+    int tiles;
+    float *Z;                      /* (N_all,Dz) */
+    void *base;                    /* (N,Kp) */
+    float *L;                      /* (N) */
+    float *row_scale;              /* (N) 1 / s, of the plain moments */
+    struct uni_cuda_piece *piece;  /* (P + Q) */
+    struct uni_cuda_tile *tile;    /* (tiles) in the order of the rows */
+    uint32_t *group_tile;          /* (G + 1) */
+    struct uni_cuda_batch *batch;
+    int *batch_of_block;           /* (Q,grid), + 1 */
+    int *block_piece;              /* (Q + 1) */
+    int *group_last;               /* (G + 1) the last piece of each group; of r */
+    double *group_cells;           /* (G) */
+    double *lambda;                /* (G) fixed; 0: automatic */
+    float *pen;                    /* (P,Kp) penalties of each piece's last update */
+    long long *M[2];               /* (P + Q,Kp) each piece's part of O, of this sweep and of the one before, by turns */
+    long long *X;                  /* (P + Q,Kp) O without the piece, when it was last updated */
+    long long *S;                  /* (G,K,D) moments times S_scale */
+    double S_scale;
+    double *O, *ridge, *weight;    /* (G,K) O; lambda, negative where the pair is left out; q */
+    double *c;                     /* (K,D) */
+    float *W[2];                   /* (G,K,D) corrections: new and last */
+    float *Y;                      /* (K,D) */
+    uint4 *W_fragments, *Y_fragments;
+    float *Yt;                     /* (D,Kp) for the plain path */
+    float2 *logit;                 /* (Kp) v = logit.x (z . Y) + logit.y, in base 2, in the order of the pass's columns */
+    float *sigma;                  /* (Kp) */
+    double *part;                  /* partial sums of the objective */
+    double *moved;                 /* (G,2) */
+    int *cluster;                  /* (2,K) kept levels; degenerate */
+    double *result;                /* see enum */
+};
+
+/* What goes back to the host after a sweep or a solve. */
+enum { RESULT_TOTAL, RESULT_ENTROPY, RESULT_DIVERSITY, RESULT_CHANGE, RESULT_PRUNED, RESULT_SKIPPED, RESULT_DEGENERATE, RESULTS };
+
+/* The tensor-core paths: K <= 8 kt, D <= 8 dt. */
+struct uni_cuda_fast {
+    int kt, dt; /* 0: the plain path */
+};
+
+struct uni_cuda_graph {
+    cudaGraphExec_t exec;
+    int64_t sweeps;
+};
+
+struct uni_cuda {
+    const struct uni_problem *p;
+    struct uni_cuda_view v;
+    struct uni_cuda_fast fast;
+    cudaStream_t stream;
+    int device, cores; /* multiprocessors */
+    int64_t threads;
+    char *block;       /* the device memory */
+    void *pinned;      /* results and centroids */
+    int parity;        /* M[parity] has the last sweep's parts */
+    int W_now;         /* W[W_now] has the last corrections */
+    int have_sigma;    /* 1: one sigma for all */
+    double W_scale;
+    float largest;     /* of |Z| */
+    int n_batches;
+    int early;         /* the card has programmatic dependent launch */
+    struct uni_cuda_graph graph[2][3]; /* by parity; without fit, with one sigma's, with any */
+};
+
+/* ---- cuda_layout.cu: host lists -> device */
+struct uni_cuda_lists {
+    struct uni_cuda_piece *piece;
+    struct uni_cuda_tile *tile;
+    uint32_t *group_tile;
+    struct uni_cuda_batch *batch;
+    int *batch_of_block, *block_piece, *group_last;
+    int64_t pieces, tiles, batches;
+};
+int uni_cuda_lists_open(struct uni_cuda_lists *, const struct uni_problem *, int grid);
+void uni_cuda_lists_close(struct uni_cuda_lists *);
+int64_t uni_cuda_batch_bound(const struct uni_problem *, int64_t pieces, int grid);
+
+/* ---- cuda_copy.cu: rows in and out */
+int uni_cuda_rows_in(struct uni_cuda *, const struct uni_matrix *);
+int uni_cuda_rows_out(struct uni_cuda *, enum uni_cells, int corrected, void *dst);
+
+/* ---- launches: queued on a stream; errors are found by uni_cuda_checked(cudaGetLastError()) */
+struct uni_cuda_pass {
+    uint32_t from, to;     /* tiles */
+    int corrected;         /* by W[W_now], packed */
+    float *out;            /* rows of D, from row_from on: only correct; NULL: go on to base */
+    int64_t row_from;
+    int fit;
+};
+int uni_cuda_assign_fast(const struct uni_cuda *, const struct uni_cuda_pass *, int blocks, cudaStream_t);
+int uni_cuda_assign_plain(const struct uni_cuda *, const struct uni_cuda_pass *, int blocks, cudaStream_t);
+int uni_cuda_moments_fast(const struct uni_cuda *, cudaStream_t);
+int uni_cuda_moments_plain(const struct uni_cuda *, cudaStream_t);
+int uni_cuda_assignments(const struct uni_cuda *, const struct uni_cuda_pass *, cudaStream_t);
+int uni_cuda_entropy(const struct uni_cuda *, cudaStream_t);
+int uni_cuda_sweeps(struct uni_cuda *, int64_t sweeps, int fit);
+int uni_cuda_pack_W(const struct uni_cuda *, const float *W, cudaStream_t);
+int uni_cuda_pack_Y(const struct uni_cuda *, cudaStream_t);
+int uni_cuda_start_tables(struct uni_cuda *, cudaStream_t);
+int uni_cuda_end_tables(struct uni_cuda *, int n_parts, int fit_of_base, cudaStream_t);
+int uni_cuda_ridge(struct uni_cuda *, double alpha, double cutoff, cudaStream_t);
+int uni_cuda_nearest(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M, const float *Y,
+                     int64_t n);
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Small device functions that the kernels share. */
+#ifndef UNI_CUDA_DEVICE_CUH
+#define UNI_CUDA_DEVICE_CUH
+
+#include <cuda_fp16.h>
+#include <stdint.h>
+
+#define LN_BASE_SCALE 10.397207708399179f
+#define LN_2 0.693147180559945f
+
+/* Programmatic dependent launch, where the card has it. */
+__device__ __forceinline__ void launch_dependents()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ void wait_for_previous()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/* Read once: not worth a place in L1. */
+__device__ __forceinline__ uint4 load_stream(const void *at)
+{
+    uint4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(at));
+    return v;
+}
+
+__device__ __forceinline__ float2 half_pair(uint32_t word)
+{
+    __half2 h = *reinterpret_cast<__half2 *>(&word);
+    return __half22float2(h);
+}
+
+__device__ __forceinline__ uint32_t pair_half(float a, float b)
+{
+    __half2 h = __floats2half2_rn(a, b);
+    return *reinterpret_cast<uint32_t *>(&h);
+}
+
+/* a = hi + lo to about 22 bits, in halves */
+__device__ __forceinline__ void split_pair(float a, float b, uint32_t &hi, uint32_t &lo)
+{
+    __half2 h = __floats2half2_rn(a, b);
+    float2 back = __half22float2(h);
+    hi = *reinterpret_cast<uint32_t *>(&h);
+    lo = pair_half(a - back.x, b - back.y);
+}
+
+/* d += a b, 16x8x16 halves, sums in float32 */
+__device__ __forceinline__ void multiply_add(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ __forceinline__ void add_exact(long long *at, long long x)
+{
+    atomicAdd(reinterpret_cast<unsigned long long *>(at), (unsigned long long)x);
+}
+
+__device__ __forceinline__ float warp_most(float x)
+{
+#pragma unroll
+    for (int m = 16; m; m /= 2)
+        x = fmaxf(x, __shfl_xor_sync(~0u, x, m));
+    return x;
+}
+
+template <typename T> __device__ __forceinline__ T warp_sum(T x)
+{
+#pragma unroll
+    for (int m = 16; m; m /= 2)
+        x += __shfl_xor_sync(~0u, x, m);
+    return x;
+}
+
+/* In a fixed order; the result is right in thread 0. room: a number a warp. All threads of the block call it. */
+__device__ __forceinline__ double block_sum(double x, double *room)
+{
+    x = warp_sum(x);
+    __syncthreads();
+    if ((threadIdx.x & 31) == 0)
+        room[threadIdx.x / 32] = x;
+    __syncthreads();
+    double total = 0;
+    for (int w = 0; w < (int)(blockDim.x / 32) && threadIdx.x == 0; w++)
+        total += room[w];
+    return total;
+}
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Between the library and its CUDA plugin: libunisono never links against CUDA, it opens libunisono_cuda.so when that is asked for. */
+#ifndef UNI_CUDA_PLUGIN_H
+#define UNI_CUDA_PLUGIN_H
+
+#include "../backend.h"
+
+enum { UNI_CUDA_ABI = 1 };
+#define UNI_CUDA_ENTRY "uni_cuda_plugin"
+
+/* What the plugin calls in the library. */
+struct uni_cuda_host {
+    int abi;
+    int64_t problem_bytes, backend_bytes; /* sizes of both structs: a plugin of another version is noticed */
+    int (*fail)(int status, const char *format, ...);
+    void (*matrix_row)(float *dst, const struct uni_matrix *plain, int64_t row);
+    int64_t cpus; /* that this process may use */
+};
+
+/* What the library calls in the plugin. */
+struct uni_cuda_plugin {
+    int abi;
+    /* Fills in the operations, or fails with a sentence where no device can be used. */
+    int (*backend)(struct uni_backend *);
+    /* usable, detail. Returns 0 where the machine has no device or no driver at all: then nobody misses one. */
+    int (*describe)(struct uni_backend_info *);
+};
+
+/* NULL where the host is of another version. */
+typedef const struct uni_cuda_plugin *(*uni_cuda_entry)(const struct uni_cuda_host *);
+
+/* ---- the library's side, cuda_plugin.c */
+/* The operations; UNI_BACKEND, with a sentence, where there is no plugin or no device. */
+int uni_cuda_backend(struct uni_backend *);
+/* 0: there is no plugin. *present: 0 where the machine has no device or no driver at all. */
+int uni_cuda_describe(struct uni_backend_info *, int *present);
+
+#endif
