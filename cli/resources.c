@@ -111,9 +111,13 @@ int64_t memory_available(void)
     return smaller(smaller(machine < 0 ? -1 : machine * 1024, cgroups_left()), address_space_left());
 }
 
+/* Of getrusage only where there is nothing better: its number may be that of the process that started this one. */
 int64_t memory_peak(void)
 {
     struct rusage usage;
+    int64_t peak = number_in("/proc/self/status", "VmHWM:");
+    if (peak >= 0)
+        return peak * 1024;
     return getrusage(RUSAGE_SELF, &usage) ? 0 : (int64_t)usage.ru_maxrss * 1024;
 }
 
