@@ -8,12 +8,12 @@ sdist cannot reach. While an sdist is made they are therefore copied to ``csrc``
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator
 
 from scikit_build_core import build as _build
-from scikit_build_core.build import *  # noqa: F403  the hooks that need nothing of ours
+from scikit_build_core.build import *
 
 HERE = Path(__file__).resolve().parent.parent
 COPY = HERE / "csrc"

@@ -16,7 +16,6 @@ from ctypes import (
     c_double,
     c_float,
     c_int,
-    c_int32,
     c_int64,
     c_size_t,
     c_void_p,

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -82,7 +83,7 @@ class Harmony:
         return self.run.Y.T
 
     @property
-    def O(self) -> np.ndarray:  # noqa: E743  the paper's letter
+    def O(self) -> np.ndarray:
         return self.run.O[self._used].T
 
     @property
@@ -175,6 +176,14 @@ def _automatic(lamb: Any) -> bool:
     )
 
 
+def _record_every_sweep(settings: Settings) -> None:
+    """harmonypy has an objective for every sweep. The library leaves out those that cannot end a
+    round; a window in which they could, and a tolerance that never does, are the same run with them.
+    """
+    if settings.c.sweeps <= settings.c.window + 1:
+        settings.c.window, settings.c.sweep_tol = 1, -1.0
+
+
 def run_harmony(
     data_mat: Any,
     meta_data: Any,
@@ -257,6 +266,7 @@ def run_harmony(
         stop=None if epsilon_harmony is None else "objective", alpha=alpha, cutoff=batch_prop_cutoff,
         seed=seed_of(random_state), threads=ncores or None, terms=True,
     )  # fmt: skip
+    _record_every_sweep(settings)
     result = run_on(
         embedding,
         variables,

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -181,7 +182,8 @@ def _plain_array(labels: Any, name: str | None) -> np.ndarray:
         if hasattr(labels, "__cuda_array_interface__") and hasattr(labels, method):
             labels = getattr(labels, method)()
     if np.ma.isMaskedArray(labels):
-        values = labels.astype(object).filled(None)
+        values = np.array(labels.data, object)
+        values[np.ma.getmaskarray(labels)] = None
     else:
         values = np.asarray(labels)
     if values.ndim == 2 and 1 in values.shape:
@@ -239,7 +241,7 @@ def joined(variables: Sequence[Variable]) -> Variable:
             -1
         )  # stays small however many variables there are
     level = np.full(len(codes), -1, np.int32)
-    used, first, place = np.unique(codes[~gone], return_index=True, return_inverse=True)
+    _, first, place = np.unique(codes[~gone], return_index=True, return_inverse=True)
     level[~gone] = place.reshape(-1)
     cells = np.flatnonzero(~gone)[first]
     names = [" | ".join(v.names[v.level[cell]] for v in variables) for cell in cells]

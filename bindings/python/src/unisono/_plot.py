@@ -43,7 +43,7 @@ def plot_convergence(result: Any, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import numpy as np, unisono
-    >>> matplotlib = __import__("pytest").importorskip("matplotlib")
+    ...
     ... matplotlib.use("Agg")
     >>> Z = np.random.default_rng(0).normal(size=(300, 5))
     >>> unisono.plot_convergence(unisono.harmonize(Z, ["a", "b"] * 150)).get_xlabel()
@@ -103,9 +103,8 @@ def plot_before_after(
 
     Examples
     --------
-    >>> import numpy as np, unisono
-    >>> anndata = __import__("pytest").importorskip("anndata")
-    >>> matplotlib = __import__("pytest").importorskip("matplotlib")
+    >>> import anndata, numpy as np, unisono
+    ...
     ... matplotlib.use("Agg")
     >>> adata = anndata.AnnData(
     ...     np.zeros((60, 1), np.float32),

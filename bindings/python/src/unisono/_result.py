@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -125,7 +126,7 @@ class Result:
         return self._read(_c.Array.START)
 
     @cached_property
-    def O(self) -> np.ndarray:  # noqa: E743  the paper's letter
+    def O(self) -> np.ndarray:
         return self._read(_c.Array.OBSERVED)
 
     @cached_property
@@ -177,7 +178,7 @@ class Result:
     def __enter__(self) -> Result:
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:

@@ -8,7 +8,8 @@ import os
 import queue
 import threading
 import weakref
-from typing import Any, Callable, NamedTuple, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -113,8 +114,7 @@ def harmony_integrate(
 
     Examples
     --------
-    >>> import numpy as np, unisono
-    >>> anndata = __import__("pytest").importorskip("anndata")
+    >>> import anndata, numpy as np, unisono
     >>> adata = anndata.AnnData(np.zeros((60, 1), np.float32))
     >>> adata.obsm["X_pca"] = np.random.default_rng(0).normal(size=(60, 5))
     >>> adata.obs["donor"] = ["a", "b"] * 30
@@ -125,14 +125,22 @@ def harmony_integrate(
     _refuse_other_methods(flavor, ridge_lambda, correction_method, colsum_algo)
     if rng is not None and random_state is not None:
         raise TypeError("random_state and rng are two names of the same thing; give one")
-    if tol_harmony is not None:
-        options = {"stop": "objective", **options}
-    settings = Settings(
-        clusters=n_clusters, max_rounds=max_iter_harmony, sweeps=max_iter_clustering, tol=tol_harmony, sweep_tol=tol_clustering,
-        sigma=sigma, theta=theta, tau=tau, alpha=alpha, block_size=block_proportion,
-        cutoff=None if batch_prune_threshold is _DEFAULT else batch_prune_threshold or 0,
-        seed=seed_of(rng if rng is not None else random_state), **options,
-    )  # fmt: skip
+    own = {
+        "clusters": n_clusters,
+        "max_rounds": max_iter_harmony,
+        "sweeps": max_iter_clustering,
+        "tol": tol_harmony,
+        "stop": None if tol_harmony is None else "objective",
+        "sweep_tol": tol_clustering,
+        "sigma": sigma,
+        "theta": theta,
+        "tau": tau,
+        "alpha": alpha,
+        "cutoff": None if batch_prune_threshold is _DEFAULT else batch_prune_threshold or 0,
+        "block_size": block_proportion,
+        "seed": seed_of(rng if rng is not None else random_state),
+    }
+    settings = Settings(**_united(own, options))
     _check_writable(adata, adjusted_basis)
     if basis not in adata.obsm:
         raise no_such("obsm", "entry", basis, list(adata.obsm.keys()))
@@ -145,6 +153,16 @@ def harmony_integrate(
         record = _record(result, settings, basis, keys_of(key))
         adata.obsm[adjusted_basis] = result.embedding
         adata.uns[adjusted_basis] = record
+
+
+def _united(own: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
+    """This function's parameters under the library's names, with options given by those names."""
+    given = {name: value for name, value in own.items() if value is not None}
+    for name, value in others.items():
+        if name in given and name != "stop":
+            raise TypeError(f"{name} is given twice: it is also one of this function's parameters")
+        given[name] = value
+    return given
 
 
 def _refuse_other_methods(
