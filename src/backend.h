@@ -27,10 +27,16 @@ struct uni_problem {
     const volatile int *cancel; /* or NULL: give up with UNI_STOPPED soon after it is set */
 };
 
-/* Parts of the objective that are sums over cells: sum R dist, sum sigma R ln R. Without terms only their sum is known (in distance). */
+/* Parts of the objective that are sums over cells: sum R dist, sum sigma R ln R. Without terms only their sum is known (in distance).
+   diversity, from the tables, only of a backend with solve. */
 struct uni_fit {
-    double distance, entropy;
+    double distance, entropy, diversity;
 };
+
+struct uni_ridge; /* method.h */
+
+/* As the W of assign and read: the corrections that the last solve left with the backend. */
+#define UNI_KEPT ((const float *)(uintptr_t)1)
 
 enum uni_cells { UNI_CELLS_CORRECTED, UNI_CELLS_R, UNI_CELLS_BLOCK };
 
@@ -59,6 +65,14 @@ struct uni_backend {
     /* S[g,k,:] = sum of R Z over the cells of group g */
     int (*moments)(struct uni_backend *, double *S);
 
+    /* NULL, or moments and uni_ridge_solve in one, where the tables are: a backend that has it keeps O and W, and its O and W may be NULL
+       and UNI_KEPT in every other operation. Leaves Y and ridge's results. *solved = 0, and nothing changed: some system is degenerate,
+       and the library must solve this time. */
+    int (*solve)(struct uni_backend *, struct uni_ridge *, float *Y, int *solved);
+
+    /* With solve: copies of O (G,K) and of the last W (G,K,D); NULL: not wanted. */
+    int (*tables)(struct uni_backend *, double *O, float *W);
+
     /* Per cell, in the caller's row order, all N_all rows: Z - R W, float (N_all,D) (W NULL: Z; skipped rows: Z), or R, float
        (N_all,K), or the block, int32 (N_all) (skipped rows: zeros, -1). */
     int (*read)(struct uni_backend *, enum uni_cells, const float *W, void *dst);
@@ -79,5 +93,10 @@ enum { UNI_SAMPLE = 20000 }; /* most cells that the seeding looks at */
 
 void uni_cpu_backend(struct uni_backend *);
 void uni_cpu_describe(struct uni_backend_info *);
+
+/* From a plugin that is opened here, so that nothing links against CUDA. UNI_BACKEND, with a sentence: no plugin, or no device. */
+int uni_cuda_backend(struct uni_backend *);
+/* Returns 0 where there is no plugin. *present: 0 where the machine has no device or no driver at all. */
+int uni_cuda_describe(struct uni_backend_info *, int *present);
 
 #endif

@@ -40,11 +40,19 @@ void uni_warn(struct uni_warnings *w, const char *format, ...)
 
 /* ---- open ---------------------------------------------------------------------------------------------------------------- */
 
-static int choose_backend(struct uni_backend *b, enum uni_backend_kind kind)
+enum { AUTO_CELLS = 100000 }; /* fewer are done on the CPU before a card is ready to begin */
+
+static int choose_backend(struct uni_harmony *h)
 {
-    if (kind == UNI_BACKEND_CUDA)
-        return uni_fail(UNI_BACKEND, "this build has no cuda backend; use backend cpu, or auto");
-    uni_cpu_backend(b);
+    struct uni_backend_info info;
+    int present = 0;
+    if (h->options.backend == UNI_BACKEND_CUDA)
+        return uni_cuda_backend(&h->backend);
+    if (h->options.backend == UNI_BACKEND_AUTO && h->cells.problem.N >= AUTO_CELLS && uni_cuda_describe(&info, &present) && info.usable)
+        return uni_cuda_backend(&h->backend);
+    if (present)
+        uni_warn(&h->warnings, "backend cuda cannot be used, so the CPU is: %s", info.detail);
+    uni_cpu_backend(&h->backend);
     return UNI_OK;
 }
 
@@ -119,6 +127,18 @@ static int take_centroids(struct uni_harmony *h)
     return UNI_OK;
 }
 
+/* With backend auto, a problem that the card cannot take goes to the CPU. */
+static int open_backend(struct uni_harmony *h, const struct uni_matrix *plain)
+{
+    int err = h->backend.open(&h->backend, &h->cells.problem, plain);
+    if (!err || h->options.backend != UNI_BACKEND_AUTO || !h->backend.solve)
+        return err;
+    uni_warn(&h->warnings, "backend cuda cannot take this, so the CPU does: %s", uni_last_error());
+    uni_cpu_backend(&h->backend);
+    err = predict(&h->summary.bytes, h);
+    return err ? err : h->backend.open(&h->backend, &h->cells.problem, plain);
+}
+
 static int open_run(struct uni_harmony *h, const struct uni_matrix *embedding, const struct uni_batch *batches, int n_batches)
 {
     int err = 0;
@@ -127,7 +147,7 @@ static int open_run(struct uni_harmony *h, const struct uni_matrix *embedding, c
     struct uni_matrix plain;
     TRY(uni_problem_open(&h->cells, &h->warnings, embedding->n_cells, embedding->n_dims, batches, n_batches, &h->options));
     TRY(uni_matrix_check(embedding, &plain, &h->warnings));
-    TRY(choose_backend(&h->backend, h->options.backend));
+    TRY(choose_backend(h));
     TRY(checked_sizes(p));
     TRY(uni_problem_sort(&h->cells, batches, &h->options));
     TRY(uni_seed_open(&h->seed, p, &plain, p->K, (uint64_t)h->options.seed));
@@ -136,7 +156,7 @@ static int open_run(struct uni_harmony *h, const struct uni_matrix *embedding, c
     list_tables(list, h);
     TRY(uni_arena_open(&h->tables, list, TABLES, "the tables of clusters"));
     TRY(take_centroids(h));
-    TRY(h->backend.open(&h->backend, p, &plain));
+    TRY(open_backend(h, &plain));
 done:
     return err;
 }
@@ -175,14 +195,14 @@ int uni_plan(struct uni_plan *plan, int64_t n_cells, int64_t n_dims, const struc
         return uni_fail(UNI_MEMORY, "no memory for a plan: %zu bytes asked for", sizeof *h);
     h->options = *options;
     TRY(uni_problem_open(&h->cells, &h->warnings, n_cells, n_dims, batches, n_batches, options));
-    TRY(choose_backend(&h->backend, options->backend));
+    TRY(choose_backend(h));
     TRY(predict(&plan->bytes, h));
     plan->n_cells = n_cells;
     plan->n_dims = n_dims;
     plan->n_levels = h->cells.n_levels;
     plan->n_clusters = h->cells.problem.K;
     plan->threads = h->backend.threads;
-    plan->backend = "cpu";
+    plan->backend = h->backend.solve ? "cuda" : "cpu";
 done:
     uni_close(h);
     return err;
@@ -202,17 +222,21 @@ void uni_close(struct uni_harmony *h)
 
 /* ---- run ----------------------------------------------------------------------------------------------------------------- */
 
-/* The objective from its sums over cells and the tables; leaves O by level and E. */
+/* The objective from its sums over cells and the tables; leaves O by level and E, where O is here. */
 static double record_objective(struct uni_harmony *h, const struct uni_fit *fit, int64_t round, int64_t sweep)
 {
     const struct uni_problem *p = &h->cells.problem;
     double scale = uni_objective_scale((double)p->N), *E = h->level_O + p->B * p->K;
-    uni_levels_of_groups(h->level_O, h->O, p);
-    uni_expected(E, h->level_O, p);
+    double diversity = fit->diversity;
+    if (!h->backend.solve) {
+        uni_levels_of_groups(h->level_O, h->O, p);
+        uni_expected(E, h->level_O, p);
+        diversity = uni_diversity(h->level_O, E, p);
+    }
     struct uni_objective *o = &h->objectives[h->n_objectives++];
     o->round = round;
     o->sweep = sweep;
-    o->diversity = scale * uni_diversity(h->level_O, E, p);
+    o->diversity = scale * diversity;
     o->total = scale * (fit->distance + fit->entropy) + o->diversity;
     o->distance = h->options.terms ? scale * fit->distance : NAN;
     o->entropy = h->options.terms ? scale * fit->entropy : NAN;
@@ -241,7 +265,7 @@ static int run_sweeps(struct uni_harmony *h, int64_t round, int64_t *sweeps)
     struct uni_fit fit;
     int64_t at_once = o->sweeps > o->window + 1 ? 1 : o->sweeps;
     for (*sweeps = 0; *sweeps < o->sweeps;) {
-        int err = h->backend.sweep(&h->backend, h->O, &fit, at_once, o->terms);
+        int err = h->backend.sweep(&h->backend, h->backend.solve ? NULL : h->O, &fit, at_once, o->terms);
         if (err)
             return err;
         *sweeps += at_once;
@@ -253,15 +277,39 @@ static int run_sweeps(struct uni_harmony *h, int64_t round, int64_t *sweeps)
     return UNI_OK;
 }
 
-static int run_ridge(struct uni_harmony *h, struct uni_round *r)
+int uni_fetch_tables(struct uni_harmony *h)
+{
+    const struct uni_problem *p = &h->cells.problem;
+    if (!h->backend.solve || h->tables_here)
+        return UNI_OK;
+    int err = h->backend.tables(&h->backend, h->O, h->correction == UNI_KEPT ? h->W : NULL);
+    uni_levels_of_groups(h->level_O, h->O, p);
+    uni_expected(h->level_O + p->B * p->K, h->level_O, p);
+    h->tables_here = !err;
+    return err;
+}
+
+/* Moments and ridge: by the backend where it can, else here. */
+static int run_ridge(struct uni_harmony *h, struct uni_round *r, double *from)
 {
     struct uni_ridge ridge = {
         .cutoff = h->options.cutoff, .alpha = h->options.alpha, .lambda = h->cells.lambda, .group_cells = h->cells.group_cells};
     const struct uni_problem *p = &h->cells.problem;
-    int err = uni_ridge_solve(&ridge, h->W, h->Y, h->S, h->O, h->level_O + p->B * p->K, p, &h->backend, h->scratch);
+    int err = 0, solved = 0;
+    h->tables_here = 0;
+    if (h->backend.solve)
+        TRY(h->backend.solve(&h->backend, &ridge, h->Y, &solved));
+    if (!solved) {
+        TRY(uni_fetch_tables(h));
+        TRY(h->backend.moments(&h->backend, h->S));
+        lap(&h->summary.seconds_moments, from);
+        TRY(uni_ridge_solve(&ridge, h->W, h->Y, h->S, h->O, h->level_O + p->B * p->K, p, &h->backend, h->scratch));
+    }
+    h->correction = solved ? UNI_KEPT : h->W;
     r->change = ridge.change;
     r->pruned_pairs = ridge.pruned_pairs;
     r->skipped_clusters = ridge.skipped_clusters;
+done:
     return err;
 }
 
@@ -306,7 +354,7 @@ static int run_rounds(struct uni_harmony *h)
     for (int64_t round = 1; round <= h->options.max_rounds; round++) {
         struct uni_round *r = &h->rounds[round - 1];
         double round_began = from;
-        TRY(b->assign(b, h->O, round == 1 ? &fit : NULL, round == 1 ? NULL : h->W, h->Y));
+        TRY(b->assign(b, b->solve ? NULL : h->O, round == 1 ? &fit : NULL, h->correction, h->Y));
         lap(&s->seconds_assign, &from);
         if (round == 1) {
             record_objective(h, &fit, 0, 0);
@@ -315,9 +363,7 @@ static int run_rounds(struct uni_harmony *h)
         old = h->objectives[h->n_objectives - 1].total;
         TRY(run_sweeps(h, round, &r->sweeps));
         lap(&s->seconds_sweep, &from);
-        TRY(b->moments(b, h->S));
-        lap(&s->seconds_moments, &from);
-        TRY(run_ridge(h, r));
+        TRY(run_ridge(h, r, &from));
         lap(&s->seconds_ridge, &from);
         r->objective = h->objectives[h->n_objectives - 1].total;
         r->objective_change = (old - r->objective) / fabs(old);

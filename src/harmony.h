@@ -16,6 +16,8 @@ struct uni_harmony {
     double *level_O;             /* (2,B,K): O by level, then E */
     double *S;                   /* (G,K,D) */
     float *W;                    /* (G,K,D) */
+    const float *correction;     /* W, or UNI_KEPT, of the last round */
+    int tables_here;             /* O, level_O and W are those of the last round: else a backend with solve has them */
     double *scratch;
     struct uni_round *rounds;
     struct uni_objective *objectives;
@@ -25,5 +27,8 @@ struct uni_harmony {
     struct uni_warnings warnings;
     struct uni_summary summary;
 };
+
+/* Brings O, E and W here, from a backend that keeps them. */
+int uni_fetch_tables(struct uni_harmony *);
 
 #endif

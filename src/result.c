@@ -71,6 +71,9 @@ static int read_table(struct uni_harmony *h, enum uni_array what, void *dst)
 {
     const struct uni_problem *p = &h->cells.problem;
     size_t levels = (size_t)(p->B * p->K) * sizeof(double), centroids = (size_t)(p->K * p->D) * sizeof(float);
+    int err = uni_fetch_tables(h);
+    if (err)
+        return err;
     switch (what) {
     case UNI_CENTROIDS:
         memcpy(dst, h->Y, centroids);
@@ -103,7 +106,7 @@ static int read_array(struct uni_harmony *h, enum uni_array what, void *dst)
 {
     struct uni_backend *b = &h->backend;
     if (what == UNI_CORRECTED)
-        return b->read(b, UNI_CELLS_CORRECTED, h->n_rounds ? h->W : NULL, dst);
+        return b->read(b, UNI_CELLS_CORRECTED, h->n_rounds ? h->correction : NULL, dst);
     if (what == UNI_BLOCKS)
         return b->read(b, UNI_CELLS_BLOCK, NULL, dst);
     if (h->n_rounds == 0)
@@ -161,8 +164,8 @@ const struct uni_summary *uni_summary(struct uni_harmony *h)
 
 int uni_backend_at(int i, struct uni_backend_info *info)
 {
-    if (i != 0)
-        return 0;
-    uni_cpu_describe(info);
-    return 1;
+    int present;
+    if (i == 0)
+        uni_cpu_describe(info);
+    return i == 0 || (i == 1 && uni_cuda_describe(info, &present));
 }

@@ -10,6 +10,18 @@
 #include "cpu_product.h"
 #include "cpu_rows.h"
 
+/* Exactly n floats, which need not fill whole vectors. */
+INLINE void copy_row(float *dst, const float *src, int64_t n)
+{
+    if (n < WIDTH) {
+        memcpy(dst, src, (size_t)n * sizeof *dst);
+        return;
+    }
+    for (int64_t i = 0; i + WIDTH < n; i += WIDTH)
+        store(dst + i, load(src + i));
+    store(dst + n - WIDTH, load(src + n - WIDTH));
+}
+
 /* ---- assign -------------------------------------------------------------------------------------------------------------- */
 
 /* One row of Z - R W, R W being u times inverse, into u; returns the vector of squares. */
@@ -37,7 +49,8 @@ static void corrected_tile(const struct uni_shape *s, const struct uni_run *run,
     int64_t i = 0;
     if (minus_W) {
         weighted_tile(s, run, first, n, P, T, inverse);
-        product(z, s->Dv, n, s->Dv, (struct factor){T, s->Kv, 1}, minus_W, s->Dv, s->K, 0);
+        product(z, s->Dv, n, s->Dv, (struct factor){T, s->Kv, 1}, minus_W, s->Dv, s->K, 0,
+                (struct next){{tile_base(s, run, first + TILE), NULL}, {tile_base_bytes(s), 0}});
     } else {
         memset(z, 0, (size_t)(n * s->Dv) * sizeof *z);
     }
@@ -67,6 +80,21 @@ static float rescue_row(float *z, int64_t Dv)
         squares += part * part;
     }
     return 1 / sqrtf(add_across(squares));
+}
+
+/* squares (n, whole vectors of them) -> 1 / |z| */
+static void inverse_lengths(const struct uni_shape *s, float *squares, float *z, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += WIDTH) {
+        float before[WIDTH];
+        vf x = load(squares + i);
+        store(before, x);
+        for (int c = 0; c < WIDTH; c++)
+            squares[i + c] = 1 / sqrtf(squares[i + c]);
+        for (int64_t c = 0; c < WIDTH && i + c < n; c++)
+            if (!(before[c] > 1e-30f && before[c] < 1e30f))
+                squares[i + c] = rescue_row(z + (i + c) * s->Dv, s->Dv);
+    }
 }
 
 /* CELLS rows of z.Yt -> e = 2^(z.Yt / |z| + bias - most), and base = e / sum e, stored, added to sum. mass = sum e. */
@@ -120,7 +148,7 @@ INLINE void base_of_tile(const struct uni_shape *s, float *v, int64_t n, const f
         mass[i] = most[i] = 1;
     for (i = 0; i < n; i += WIDTH)
         store(mass + i, natural_log(load(mass + i)) + load(most + i) * 0.693147180559945f);
-    memcpy(L, mass, (size_t)n * sizeof *L);
+    copy_row(L, mass, n);
 }
 
 /* Both parts of the objective for R = base: dist = -sigma (ln base + L); base is e over its sum. */
@@ -145,18 +173,15 @@ static void fit_of_base(const struct uni_shape *s, const float *e, int64_t n, co
 static void assign(const struct uni_shape *s, const struct uni_run *run, const float *P, const float *minus_W,
                    const struct uni_centroids *c, float *sum, double *fit, float *scratch)
 {
-    float *T = scratch, *z = T + TILE * s->Kv, length[TILE];
+    float *T = scratch, *z = T + TILE * s->Kv, length[TILE] = {0};
     memset(sum, 0, (size_t)s->Kv * sizeof *sum);
     for (int64_t first = 0; first < run->n; first += TILE) {
         int64_t n = run->n - first < TILE ? run->n - first : TILE;
         void *base = (char *)run->base + first * s->Kb * (s->single ? 4 : 2);
         corrected_tile(s, run, first, n, P, minus_W, T, z, length);
-        fetch_ahead(s, run, first + TILE);
-        for (int64_t i = 0; i < n; i++) {
-            int fine = length[i] > 1e-30f && length[i] < 1e30f;
-            length[i] = fine ? 1 / sqrtf(length[i]) : rescue_row(z + i * s->Dv, s->Dv);
-        }
-        product(T, s->Kv, n, s->Kv, (struct factor){z, s->Dv, 1}, c->Yt, s->Kv, s->D, 0);
+        inverse_lengths(s, length, z, n);
+        product(T, s->Kv, n, s->Kv, (struct factor){z, s->Dv, 1}, c->Yt, s->Kv, s->D, 0,
+                (struct next){{run->Z + (first + TILE) * s->D, NULL}, {TILE * s->D * 4, 0}});
         if (s->single)
             base_of_tile(s, T, n, length, c->bias, base, sum, run->L + first, 1, 1);
         else if (s->shift)
@@ -292,27 +317,16 @@ static void moments(const struct uni_shape *s, const struct uni_run *run, const 
     for (int64_t first = 0; first < run->n; first += TILE) {
         int64_t n = run->n - first < TILE ? run->n - first : TILE;
         weighted_tile(s, run, first, n, P, scratch, inverse);
-        fetch_ahead(s, run, first + TILE);
         for (int64_t i = 0; i < n; i++) { /* Z^T R = (Z / s)^T (base P): D entries a cell to scale, not K */
             const float *Z = run->Z + (first + i) * s->D;
             for (int64_t d = 0; d < last; d += WIDTH)
                 store(z + i * s->Dv + d, load(Z + d) * inverse[i]);
             store(z + i * s->Dv + last, (vf)((vi)load(Z + last) & keep) * inverse[i]);
         }
-        product(S, s->Kv, s->D, s->Kv, (struct factor){z, 1, s->Dv}, scratch, s->Kv, n, first > 0);
+        product(S, s->Kv, s->D, s->Kv, (struct factor){z, 1, s->Dv}, scratch, s->Kv, n, first > 0,
+                (struct next){{run->Z + (first + TILE) * s->D, tile_base(s, run, first + TILE)},
+                              {TILE * s->D * 4, tile_base_bytes(s)}});
     }
-}
-
-/* Exactly n floats, which need not fill whole vectors. */
-INLINE void copy_row(float *dst, const float *src, int64_t n)
-{
-    if (n < WIDTH) {
-        memcpy(dst, src, (size_t)n * sizeof *dst);
-        return;
-    }
-    for (int64_t i = 0; i + WIDTH < n; i += WIDTH)
-        store(dst + i, load(src + i));
-    store(dst + n - WIDTH, load(src + n - WIDTH));
 }
 
 /* Rows of dst lie far apart: the next tile's are asked for before this one's are made. */
@@ -331,7 +345,6 @@ static void correct(const struct uni_shape *s, const struct uni_run *run, const 
         int64_t n = run->n - first < TILE ? run->n - first : TILE;
         fetch_rows(dst, row + first, n, s->D);
         corrected_tile(s, run, first, n, P, minus_W, scratch, z, squares);
-        fetch_ahead(s, run, first + TILE);
         for (int64_t i = 0; i < n; i++)
             copy_row(dst + row[first + i] * s->D, z + i * s->Dv, s->D);
     }
@@ -394,7 +407,7 @@ static void nearest(const struct uni_shape *s, int32_t *index, float *score, con
 {
     float *z = scratch + TILE * s->Kv; /* whole register blocks of rows are read */
     memcpy(z, X, (size_t)(n * s->D) * sizeof *z);
-    product(scratch, s->Kv, n, s->Kv, (struct factor){z, s->D, 1}, Yt, s->Kv, s->D, 0);
+    product(scratch, s->Kv, n, s->Kv, (struct factor){z, s->D, 1}, Yt, s->Kv, s->D, 0, (struct next){{NULL, NULL}, {0, 0}});
     for (int64_t i = 0; i < n; i++) {
         const float *row = scratch + i * s->Kv;
         vf top = splat(-HUGE_VALF);

@@ -86,11 +86,21 @@ INLINE void weighted_tile_of(const struct uni_shape *s, const void *base, int64_
         weighted_rows(1, s, base, i, P, T + i * s->Kv, inverse + i, single);
 }
 
+static const void *tile_base(const struct uni_shape *s, const struct uni_run *run, int64_t first)
+{
+    return base_row(s, run->base, first, s->single);
+}
+
+static int64_t tile_base_bytes(const struct uni_shape *s)
+{
+    return TILE * s->Kb * (s->single ? 4 : 2);
+}
+
 /* base P (n,Kv) and 1 / s (n) of the tile that begins at row `first` of the run. */
 static void weighted_tile(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, const float *P,
                           float *T, float *inverse)
 {
-    const void *base = base_row(s, run->base, first, s->single);
+    const void *base = tile_base(s, run, first);
     if (s->single)
         weighted_tile_of(s, base, n, P, T, inverse, 1);
     else
@@ -111,16 +121,6 @@ INLINE vi first_lanes(int64_t n)
 INLINE vi last_lanes(const struct uni_shape *s)
 {
     return first_lanes(s->D - (s->Dv - WIDTH));
-}
-
-/* The next tile's rows into the cache: they lie behind one another. */
-INLINE void fetch_ahead(const struct uni_shape *s, const struct uni_run *run, int64_t first)
-{
-    const char *Z = (const char *)(run->Z + first * s->D), *base = base_row(s, run->base, first, s->single);
-    for (int64_t at = 0; at < TILE * s->D * 4; at += 64)
-        __builtin_prefetch(Z + at);
-    for (int64_t at = 0; at < TILE * s->Kb * (s->single ? 4 : 2); at += 64)
-        __builtin_prefetch(base + at);
 }
 
 #endif

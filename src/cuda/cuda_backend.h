@@ -18,7 +18,8 @@ enum {
     BATCH_PIECES = 16, /* most pieces, */
     WARP_ROWS = 2048, /* and rows a warp, of a batch of a step */
     STEP_WARPS = 8,
-    PARTS = 1024      /* room for partial sums of the objective */
+    ENTROPY_BLOCKS = 512,
+    MOVED_PARTS = 8   /* a group */
 };
 
 extern const struct uni_cuda_host *uni_cuda_lib;
@@ -83,14 +84,29 @@ struct uni_cuda_view {
     float *Yt;                     /* (D,Kp) for the plain path */
     float2 *logit;                 /* (Kp) v = logit.x (z . Y) + logit.y, in base 2, in the order of the pass's columns */
     float *sigma;                  /* (Kp) */
-    double *part;                  /* partial sums of the objective */
-    double *moved;                 /* (G,2) */
+    double *part;                  /* (parts) of the objective, from the last pass */
+    double *entropy;               /* (ENTROPY_BLOCKS) */
+    double *diversity;             /* (G) */
+    double *moved;                 /* (G,MOVED_PARTS,2) */
     int *cluster;                  /* (2,K) kept levels; degenerate */
     double *result;                /* see enum */
 };
 
 /* What goes back to the host after a sweep or a solve. */
 enum { RESULT_TOTAL, RESULT_ENTROPY, RESULT_DIVERSITY, RESULT_CHANGE, RESULT_PRUNED, RESULT_SKIPPED, RESULT_DEGENERATE, RESULTS };
+
+/* ---- cuda_layout.cu: host lists -> device */
+struct uni_cuda_lists {
+    struct uni_cuda_piece *piece;
+    struct uni_cuda_tile *tile;
+    uint32_t *group_tile;
+    struct uni_cuda_batch *batch;
+    int *batch_of_block, *block_piece, *group_last;
+    int64_t pieces, tiles, batches;
+};
+int uni_cuda_lists_open(struct uni_cuda_lists *, const struct uni_problem *, int grid);
+void uni_cuda_lists_close(struct uni_cuda_lists *);
+int64_t uni_cuda_batch_bound(const struct uni_problem *, int64_t pieces, int grid);
 
 /* The tensor-core paths: K <= 8 kt, D <= 8 dt. */
 struct uni_cuda_fast {
@@ -110,29 +126,28 @@ struct uni_cuda {
     int device, cores; /* multiprocessors */
     int64_t threads;
     char *block;       /* the device memory */
-    void *pinned;      /* results and centroids */
+    void *pinned;      /* results and centroids on their way */
+    const struct uni_cuda_tile *host_tile;
+    struct uni_cuda_lists lists;
+    /* of the seeding */
+    float *seed_X, *seed_Y, *seed_score;
+    int32_t *seed_index;
+    long long *seed_sum;
+    int packed;        /* W_fragments are those of W[W_now] */
+    int levels_known;  /* group_cells and lambda are there */
     int parity;        /* M[parity] has the last sweep's parts */
     int W_now;         /* W[W_now] has the last corrections */
-    int have_sigma;    /* 1: one sigma for all */
+    int one_sigma;
     double W_scale;
     float largest;     /* of |Z| */
-    int n_batches;
     int early;         /* the card has programmatic dependent launch */
     struct uni_cuda_graph graph[2][3]; /* by parity; without fit, with one sigma's, with any */
 };
 
-/* ---- cuda_layout.cu: host lists -> device */
-struct uni_cuda_lists {
-    struct uni_cuda_piece *piece;
-    struct uni_cuda_tile *tile;
-    uint32_t *group_tile;
-    struct uni_cuda_batch *batch;
-    int *batch_of_block, *block_piece, *group_last;
-    int64_t pieces, tiles, batches;
-};
-int uni_cuda_lists_open(struct uni_cuda_lists *, const struct uni_problem *, int grid);
-void uni_cuda_lists_close(struct uni_cuda_lists *);
-int64_t uni_cuda_batch_bound(const struct uni_problem *, int64_t pieces, int grid);
+/* ---- cuda_open.cu */
+int uni_cuda_open(struct uni_backend *, const struct uni_problem *, const struct uni_matrix *);
+int64_t uni_cuda_bytes(const struct uni_problem *, const int64_t *group_cells);
+void uni_cuda_close(struct uni_backend *);
 
 /* ---- cuda_copy.cu: rows in and out */
 int uni_cuda_rows_in(struct uni_cuda *, const struct uni_matrix *);
@@ -156,7 +171,8 @@ int uni_cuda_sweeps(struct uni_cuda *, int64_t sweeps, int fit);
 int uni_cuda_pack_W(const struct uni_cuda *, const float *W, cudaStream_t);
 int uni_cuda_pack_Y(const struct uni_cuda *, cudaStream_t);
 int uni_cuda_start_tables(struct uni_cuda *, cudaStream_t);
-int uni_cuda_end_tables(struct uni_cuda *, int n_parts, int fit_of_base, cudaStream_t);
+int uni_cuda_end_tables(struct uni_cuda *, int parts, int fit_of_base, int terms, cudaStream_t);
+int uni_cuda_turn_Y(const struct uni_cuda *, cudaStream_t);
 int uni_cuda_ridge(struct uni_cuda *, double alpha, double cutoff, cudaStream_t);
 int uni_cuda_nearest(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M, const float *Y,
                      int64_t n);

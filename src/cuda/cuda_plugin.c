@@ -17,10 +17,17 @@ static const char FILE_NAME[] = "libunisono_cuda.so";
 static const struct uni_cuda_plugin *plugin;
 static char refusal[400];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void last_error(char *text, size_t size)
+{
+    snprintf(text, size, "%s", uni_last_error());
+}
+
 static struct uni_cuda_host host = {.abi = UNI_CUDA_ABI,
                                     .problem_bytes = sizeof(struct uni_problem),
                                     .backend_bytes = sizeof(struct uni_backend),
                                     .fail = uni_fail,
+                                    .last_error = last_error,
                                     .matrix_row = uni_matrix_row};
 
 static void *open_beside_us(void)

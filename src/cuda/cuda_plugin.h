@@ -13,6 +13,7 @@ struct uni_cuda_host {
     int abi;
     int64_t problem_bytes, backend_bytes; /* sizes of both structs: a plugin of another version is noticed */
     int (*fail)(int status, const char *format, ...);
+    void (*last_error)(char *text, size_t size); /* of this thread */
     void (*matrix_row)(float *dst, const struct uni_matrix *plain, int64_t row);
     int64_t cpus; /* that this process may use */
 };
@@ -28,11 +29,5 @@ struct uni_cuda_plugin {
 
 /* NULL where the host is of another version. */
 typedef const struct uni_cuda_plugin *(*uni_cuda_entry)(const struct uni_cuda_host *);
-
-/* ---- the library's side, cuda_plugin.c */
-/* The operations; UNI_BACKEND, with a sentence, where there is no plugin or no device. */
-int uni_cuda_backend(struct uni_backend *);
-/* 0: there is no plugin. *present: 0 where the machine has no device or no driver at all. */
-int uni_cuda_describe(struct uni_backend_info *, int *present);
 
 #endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The CUDA backend: the seam's operations on one device. What it holds is opened in cuda_open.cu; the kernels are in files of their own. */
+#include <stdio.h>
+#include <string.h>
+
+#include "../method.h"
+#include "cuda_backend.h"
+
+static struct uni_cuda *cuda_of(struct uni_backend *b)
+{
+    return (struct uni_cuda *)b->state;
+}
+
+/* Every operation's first line: this thread may be another one than open's, and the caller may want to stop. */
+static int begin(struct uni_cuda *c)
+{
+    if (c->p->cancel && *c->p->cancel)
+        return uni_cuda_lib->fail(UNI_STOPPED, "cancelled by the caller");
+    return CUDA(cudaSetDevice(c->device));
+}
+
+static int give_O(struct uni_cuda *c, double *O)
+{
+    int err = 0;
+    if (O)
+        TRY(CUDA(cudaMemcpyAsync(O, c->v.O, (size_t)(c->p->G * c->p->K) * sizeof *O, cudaMemcpyDeviceToHost, c->stream)));
+    TRY(CUDA(cudaStreamSynchronize(c->stream)));
+done:
+    return err;
+}
+
+static int give_fit(struct uni_cuda *c, struct uni_fit *fit)
+{
+    int err = 0;
+    double *result = (double *)c->pinned;
+    TRY(CUDA(cudaMemcpyAsync(result, c->v.result, RESULTS * sizeof *result, cudaMemcpyDeviceToHost, c->stream)));
+    TRY(CUDA(cudaStreamSynchronize(c->stream)));
+    fit->entropy = result[RESULT_ENTROPY];
+    fit->distance = result[RESULT_TOTAL] - result[RESULT_ENTROPY];
+    fit->diversity = result[RESULT_DIVERSITY];
+done:
+    return err;
+}
+
+static int take_W(struct uni_cuda *c, const float *W)
+{
+    int err = 0;
+    if (W && W != UNI_KEPT) {
+        TRY(CUDA(cudaMemcpyAsync(c->v.W[c->W_now], W, (size_t)(c->p->G * c->p->K * c->p->D) * sizeof *W, cudaMemcpyHostToDevice, c->stream)));
+        c->packed = 0;
+    }
+    if (W && c->fast.kt && !c->packed) {
+        TRY(uni_cuda_pack_W(c, c->v.W[c->W_now], c->stream));
+        c->packed = 1;
+    }
+done:
+    return err;
+}
+
+static int take_Y(struct uni_cuda *c, const float *Y)
+{
+    int err = 0;
+    size_t bytes = (size_t)(c->p->K * c->p->D) * sizeof *Y;
+    float *pinned = (float *)((double *)c->pinned + RESULTS);
+    memcpy(pinned, Y, bytes);
+    TRY(CUDA(cudaMemcpyAsync(c->v.Y, pinned, bytes, cudaMemcpyHostToDevice, c->stream)));
+    TRY(c->fast.kt ? uni_cuda_pack_Y(c, c->stream) : uni_cuda_turn_Y(c, c->stream));
+done:
+    return err;
+}
+
+static int cuda_assign(struct uni_backend *b, double *O, struct uni_fit *fit, const float *W, const float *Y)
+{
+    int err = 0;
+    struct uni_cuda *c = cuda_of(b);
+    size_t tables = (size_t)(c->v.P + c->v.Q) * (size_t)c->v.Kp * sizeof(long long);
+    struct uni_cuda_pass pass = {};
+    pass.to = (uint32_t)c->v.tiles;
+    pass.corrected = W != NULL;
+    pass.fit = fit != NULL;
+    int blocks = c->fast.kt ? c->cores : 2 * c->cores;
+    TRY(begin(c));
+    TRY(take_W(c, W));
+    TRY(take_Y(c, Y));
+    for (int i = 0; i < 2; i++)
+        TRY(CUDA(cudaMemsetAsync(c->v.M[i], 0, tables, c->stream)));
+    TRY(CUDA(cudaMemsetAsync(c->v.X, 0, tables, c->stream)));
+    TRY(c->fast.kt ? uni_cuda_assign_fast(c, &pass, blocks, c->stream) : uni_cuda_assign_plain(c, &pass, blocks, c->stream));
+    TRY(uni_cuda_start_tables(c, c->stream));
+    if (O || fit)
+        TRY(uni_cuda_end_tables(c, fit ? blocks : 0, 1, 0, c->stream));
+    if (fit)
+        TRY(give_fit(c, fit));
+    if (O)
+        TRY(give_O(c, O));
+done:
+    return err;
+}
+
+static int cuda_sweep(struct uni_backend *b, double *O, struct uni_fit *fit, int64_t sweeps, int terms)
+{
+    int err = 0;
+    struct uni_cuda *c = cuda_of(b);
+    TRY(begin(c));
+    TRY(uni_cuda_sweeps(c, sweeps, !fit ? 0 : c->one_sigma ? 1 : 2));
+    if (fit && terms)
+        TRY(uni_cuda_entropy(c, c->stream));
+    TRY(uni_cuda_end_tables(c, fit ? c->v.Q * c->v.grid : 0, 0, terms, c->stream));
+    if (fit)
+        TRY(give_fit(c, fit));
+    if (O)
+        TRY(give_O(c, O));
+done:
+    return err;
+}
+
+static int make_moments(struct uni_cuda *c)
+{
+    int err = 0;
+    TRY(CUDA(cudaMemsetAsync(c->v.S, 0, (size_t)(c->p->G * c->p->K * c->p->D) * sizeof *c->v.S, c->stream)));
+    TRY(c->fast.kt ? uni_cuda_moments_fast(c, c->stream) : uni_cuda_moments_plain(c, c->stream));
+done:
+    return err;
+}
+
+static int cuda_moments(struct uni_backend *b, double *S)
+{
+    int err = 0;
+    struct uni_cuda *c = cuda_of(b);
+    int64_t n = c->p->G * c->p->K * c->p->D;
+    TRY(begin(c));
+    TRY(make_moments(c));
+    TRY(CUDA(cudaMemcpyAsync(S, c->v.S, (size_t)n * sizeof *S, cudaMemcpyDeviceToHost, c->stream)));
+    TRY(CUDA(cudaStreamSynchronize(c->stream)));
+    for (int64_t i = 0; i < n; i++) {
+        int64_t fixed;
+        memcpy(&fixed, S + i, sizeof fixed);
+        S[i] = (double)fixed / c->v.S_scale;
+    }
+done:
+    return err;
+}
+
+static int know_levels(struct uni_cuda *c, const struct uni_ridge *ridge)
+{
+    int err = 0;
+    if (c->levels_known)
+        return UNI_OK;
+    for (int64_t g = 0; g < c->p->G; g++) {
+        double cells = (double)ridge->group_cells[g], lambda = ridge->lambda[c->p->group_level[g * c->p->V]];
+        TRY(CUDA(cudaMemcpyAsync(c->v.group_cells + g, &cells, sizeof cells, cudaMemcpyHostToDevice, c->stream)));
+        TRY(CUDA(cudaMemcpyAsync(c->v.lambda + g, &lambda, sizeof lambda, cudaMemcpyHostToDevice, c->stream)));
+    }
+    TRY(CUDA(cudaStreamSynchronize(c->stream)));
+    c->levels_known = 1;
+done:
+    return err;
+}
+
+static int cuda_solve(struct uni_backend *b, struct uni_ridge *ridge, float *Y, int *solved)
+{
+    int err = 0;
+    struct uni_cuda *c = cuda_of(b);
+    double *result = (double *)c->pinned;
+    float *centroids = (float *)(result + RESULTS);
+    size_t bytes = (size_t)(c->p->K * c->p->D) * sizeof *Y;
+    TRY(begin(c));
+    TRY(know_levels(c, ridge));
+    TRY(make_moments(c));
+    TRY(uni_cuda_ridge(c, ridge->alpha, ridge->cutoff, c->stream));
+    TRY(CUDA(cudaMemcpyAsync(result, c->v.result, RESULTS * sizeof *result, cudaMemcpyDeviceToHost, c->stream)));
+    TRY(CUDA(cudaMemcpyAsync(centroids, c->v.Y, bytes, cudaMemcpyDeviceToHost, c->stream)));
+    TRY(CUDA(cudaStreamSynchronize(c->stream)));
+    *solved = result[RESULT_DEGENERATE] == 0;
+    if (!*solved)
+        return UNI_OK;
+    ridge->change = result[RESULT_CHANGE];
+    ridge->pruned_pairs = (int64_t)result[RESULT_PRUNED];
+    ridge->skipped_clusters = (int64_t)result[RESULT_SKIPPED];
+    memcpy(Y, centroids, bytes);
+    c->W_now ^= 1;
+    c->packed = 0;
+done:
+    return err;
+}
+
+static int cuda_tables(struct uni_backend *b, double *O, float *W)
+{
+    int err = 0;
+    struct uni_cuda *c = cuda_of(b);
+    TRY(CUDA(cudaSetDevice(c->device)));
+    if (W)
+        TRY(CUDA(cudaMemcpyAsync(W, c->v.W[c->W_now], (size_t)(c->p->G * c->p->K * c->p->D) * sizeof *W, cudaMemcpyDeviceToHost, c->stream)));
+    TRY(give_O(c, O));
+done:
+    return err;
+}
+
+static int cuda_read(struct uni_backend *b, enum uni_cells what, const float *W, void *dst)
+{
+    int err = 0;
+    struct uni_cuda *c = cuda_of(b);
+    TRY(begin(c));
+    TRY(take_W(c, W));
+    TRY(CUDA(cudaStreamSynchronize(c->stream)));
+    TRY(uni_cuda_rows_out(c, what, W != NULL, dst));
+done:
+    return err;
+}
+
+/* Tables of the library's own: small, and rare here. */
+static int cuda_each(struct uni_backend *b, int64_t n, void (*task)(void *, int64_t), void *context)
+{
+    (void)b;
+    for (int64_t i = 0; i < n; i++)
+        task(context, i);
+    return UNI_OK;
+}
+
+static int cuda_nearest(struct uni_backend *b, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M, const float *Y,
+                        int64_t n)
+{
+    int err = begin(cuda_of(b));
+    return err ? err : uni_cuda_nearest(b, index, score, sum, count, X, M, Y, n);
+}
+
+/* ---- the plugin's face --------------------------------------------------------------------------------------------------- */
+
+const struct uni_cuda_host *uni_cuda_lib;
+
+int uni_cuda_checked(cudaError_t status, const char *call)
+{
+    if (status == cudaSuccess)
+        return UNI_OK;
+    (void)cudaGetLastError(); /* else the next call would report it again */
+    return uni_cuda_lib->fail(status == cudaErrorMemoryAllocation ? UNI_MEMORY : UNI_DEVICE, "%s (%s) from %.120s", cudaGetErrorString(status),
+                              cudaGetErrorName(status), call);
+}
+
+static int device_count(int *count)
+{
+    cudaError_t status = cudaGetDeviceCount(count);
+    if (status == cudaSuccess && *count > 0)
+        return UNI_OK;
+    (void)cudaGetLastError();
+    int driver = 0;
+    if (status == cudaErrorNoDevice || (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0))
+        return uni_cuda_lib->fail(UNI_BACKEND, "no CUDA device: this machine has no NVIDIA card, or no driver for it; use backend cpu, or auto");
+    return uni_cuda_lib->fail(UNI_BACKEND, "no CUDA device can be used: %s; use backend cpu", cudaGetErrorString(status));
+}
+
+static int plugin_backend(struct uni_backend *b)
+{
+    int count = 0, err = device_count(&count);
+    if (err)
+        return err;
+    memset(b, 0, sizeof *b);
+    b->open = uni_cuda_open;
+    b->bytes = uni_cuda_bytes;
+    b->nearest = cuda_nearest;
+    b->assign = cuda_assign;
+    b->sweep = cuda_sweep;
+    b->moments = cuda_moments;
+    b->solve = cuda_solve;
+    b->tables = cuda_tables;
+    b->read = cuda_read;
+    b->each = cuda_each;
+    b->close = uni_cuda_close;
+    b->threads = uni_cuda_lib->cpus;
+    snprintf(b->name, sizeof b->name, "cuda");
+    return UNI_OK;
+}
+
+static int plugin_describe(struct uni_backend_info *info)
+{
+    int count = 0, driver = 0;
+    cudaDeviceProp card;
+    size_t free_bytes = 0, total = 0;
+    info->name = "cuda";
+    info->usable = 0;
+    if (device_count(&count)) {
+        uni_cuda_lib->last_error(info->detail, sizeof info->detail);
+        return strncmp(info->detail, "no CUDA device:", 15) != 0;
+    }
+    if (cudaGetDeviceProperties(&card, 0) != cudaSuccess || cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) {
+        (void)uni_cuda_checked(cudaGetLastError(), "cudaMemGetInfo");
+        uni_cuda_lib->last_error(info->detail, sizeof info->detail);
+        return 1;
+    }
+    (void)cudaDriverGetVersion(&driver);
+    info->usable = card.major >= 8;
+    snprintf(info->detail, sizeof info->detail, "%.60s, %.1f of %.1f GB free, driver for CUDA %d.%d%s", card.name, (double)free_bytes / 1e9,
+             (double)total / 1e9, driver / 1000, driver % 1000 / 10, card.major >= 8 ? "" : ": older than compute capability 8.0");
+    return 1;
+}
+
+static const struct uni_cuda_plugin face = {UNI_CUDA_ABI, plugin_backend, plugin_describe};
+
+extern "C" __attribute__((visibility("default"))) const struct uni_cuda_plugin *uni_cuda_plugin(const struct uni_cuda_host *host)
+{
+    if (host->abi != UNI_CUDA_ABI || host->problem_bytes != sizeof(struct uni_problem) || host->backend_bytes != sizeof(struct uni_backend))
+        return NULL;
+    uni_cuda_lib = host;
+    return &face;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Rows in, sorted on the way, and out, back in the caller's order. Some host threads gather or scatter, each through two small pinned
+   buffers of its own and on a stream of its own: the caller's array is neither pinned nor copied whole. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda_backend.h"
+
+enum { BUFFER = 2 << 20, MOST_THREADS = 16 };
+
+struct mover;
+
+struct lane { /* a thread's */
+    struct mover *all;
+    pthread_t thread;
+    int started, err, index;
+    char sentence[512];
+    cudaStream_t stream;
+    cudaEvent_t ready[2];
+    char *pinned[2], *device[2];
+};
+
+struct mover {
+    struct uni_cuda *c;
+    const struct uni_matrix *source;
+    enum uni_cells what;
+    int corrected, lanes;
+    float *dst;
+    int64_t width, chunks, tiles; /* floats of a row; tiles of a chunk, rows going in */
+    int (*work)(struct lane *);
+    char *pinned, *device;
+    struct lane lane[MOST_THREADS];
+};
+
+static int cancelled(const struct mover *m)
+{
+    return m->c->p->cancel && *m->c->p->cancel ? uni_cuda_lib->fail(UNI_STOPPED, "cancelled by the caller") : UNI_OK;
+}
+
+static void *run_lane(void *context)
+{
+    struct lane *l = (struct lane *)context;
+    l->err = CUDA(cudaSetDevice(l->all->c->device));
+    l->err = l->err ? l->err : l->all->work(l);
+    if (l->err) /* the sentence is this thread's: keep it for the caller's */
+        uni_cuda_lib->last_error(l->sentence, sizeof l->sentence);
+    return NULL;
+}
+
+static int open_lanes(struct mover *m, int with_device)
+{
+    int err = 0;
+    size_t bytes = (size_t)m->lanes * 2 * BUFFER;
+    TRY(CUDA(cudaHostAlloc((void **)&m->pinned, bytes, cudaHostAllocDefault)));
+    if (with_device)
+        TRY(CUDA(cudaMalloc((void **)&m->device, bytes)));
+    for (int i = 0; i < m->lanes; i++) {
+        struct lane *l = &m->lane[i];
+        l->all = m;
+        l->index = i;
+        TRY(CUDA(cudaStreamCreateWithFlags(&l->stream, cudaStreamNonBlocking)));
+        for (int b = 0; b < 2; b++) {
+            l->pinned[b] = m->pinned + (2 * i + b) * (size_t)BUFFER;
+            l->device[b] = m->device + (2 * i + b) * (size_t)BUFFER;
+            TRY(CUDA(cudaEventCreateWithFlags(&l->ready[b], cudaEventDisableTiming)));
+        }
+    }
+done:
+    return err;
+}
+
+static void close_lanes(struct mover *m)
+{
+    for (int i = 0; i < m->lanes; i++) {
+        struct lane *l = &m->lane[i];
+        if (l->stream)
+            cudaStreamDestroy(l->stream);
+        for (int b = 0; b < 2; b++)
+            if (l->ready[b])
+                cudaEventDestroy(l->ready[b]);
+    }
+    cudaFreeHost(m->pinned);
+    cudaFree(m->device);
+}
+
+static int move(struct mover *m, int with_device)
+{
+    int err = 0;
+    m->lanes = (int)(m->c->threads < MOST_THREADS ? m->c->threads : MOST_THREADS);
+    m->lanes = m->chunks < m->lanes ? (int)m->chunks : m->lanes;
+    if (m->lanes == 0)
+        return UNI_OK;
+    TRY(open_lanes(m, with_device));
+    for (int i = 1; i < m->lanes; i++)
+        m->lane[i].started = pthread_create(&m->lane[i].thread, NULL, run_lane, &m->lane[i]) == 0;
+    run_lane(&m->lane[0]);
+    for (int i = 1; i < m->lanes; i++) {
+        if (m->lane[i].started)
+            pthread_join(m->lane[i].thread, NULL);
+        else
+            run_lane(&m->lane[i]);
+    }
+    for (int i = 0; i < m->lanes && !err; i++)
+        if (m->lane[i].err)
+            err = uni_cuda_lib->fail(m->lane[i].err, "%s", m->lane[i].sentence);
+done:
+    close_lanes(m);
+    return err;
+}
+
+/* ---- in ------------------------------------------------------------------------------------------------------------------ */
+
+static void gather(const struct mover *m, float *to, int64_t from, int64_t n)
+{
+    const struct uni_cuda_view *v = &m->c->v;
+    const int64_t *row = m->c->p->row + from;
+    const struct uni_matrix *s = m->source;
+    int plain = s->dtype == UNI_FLOAT32 && s->col_stride == 4;
+    for (int64_t i = 0; i < n; i++, to += v->Dz) {
+        if (plain && i + 8 < n) /* the rows of a level may lie anywhere */
+            for (int64_t b = 0; b < 4 * v->D; b += 64)
+                __builtin_prefetch((const char *)s->data + row[i + 8] * s->row_stride + b);
+        if (plain)
+            memcpy(to, (const char *)s->data + row[i] * s->row_stride, (size_t)v->D * sizeof *to);
+        else
+            uni_cuda_lib->matrix_row(to, s, row[i]);
+        for (int d = v->D; d < v->Dz; d++)
+            to[d] = 0;
+    }
+}
+
+static int send(struct lane *l)
+{
+    int err = 0, b = 0, turn = 0;
+    struct mover *m = l->all;
+    struct uni_cuda_view *v = &m->c->v;
+    for (int64_t i = l->index; i < m->chunks; i += m->lanes, turn++) {
+        int64_t from = i * m->tiles, n = v->N_all - from < m->tiles ? v->N_all - from : m->tiles;
+        b = turn & 1;
+        TRY(cancelled(m));
+        if (turn >= 2)
+            TRY(CUDA(cudaEventSynchronize(l->ready[b])));
+        gather(m, (float *)l->pinned[b], from, n);
+        TRY(CUDA(cudaMemcpyAsync(v->Z + from * v->Dz, l->pinned[b], (size_t)(n * v->Dz) * sizeof(float), cudaMemcpyHostToDevice, l->stream)));
+        TRY(CUDA(cudaEventRecord(l->ready[b], l->stream)));
+    }
+    TRY(CUDA(cudaStreamSynchronize(l->stream)));
+done:
+    return err;
+}
+
+int uni_cuda_rows_in(struct uni_cuda *c, const struct uni_matrix *source)
+{
+    struct mover m = {};
+    m.c = c;
+    m.source = source;
+    m.work = send;
+    m.tiles = BUFFER / 4 / c->v.Dz;
+    m.chunks = (c->v.N_all + m.tiles - 1) / m.tiles;
+    return move(&m, 0);
+}
+
+/* ---- out ----------------------------------------------------------------------------------------------------------------- */
+
+static void chunk_rows(const struct mover *m, int64_t chunk, uint32_t *from, uint32_t *to, int64_t *row, int64_t *rows)
+{
+    const struct uni_cuda_tile *tile = m->c->host_tile;
+    *from = (uint32_t)(chunk * m->tiles);
+    *to = *from + (uint32_t)m->tiles < (uint32_t)m->c->v.tiles ? *from + (uint32_t)m->tiles : (uint32_t)m->c->v.tiles;
+    *row = tile[*from].row;
+    *rows = tile[*to - 1].row + (tile[*to - 1].packed & 31) - *row;
+}
+
+static void scatter(const struct mover *m, const float *from, int64_t chunk)
+{
+    uint32_t first, last;
+    int64_t row, rows;
+    chunk_rows(m, chunk, &first, &last, &row, &rows);
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(m->dst + m->c->p->row[row + i] * m->width, from + i * m->width, (size_t)m->width * sizeof *from);
+}
+
+static int make_chunk(struct lane *l, int64_t chunk, int b)
+{
+    int err = 0, tiles;
+    struct mover *m = l->all;
+    struct uni_cuda_pass pass = {};
+    int64_t rows;
+    chunk_rows(m, chunk, &pass.from, &pass.to, &pass.row_from, &rows);
+    pass.corrected = m->corrected;
+    pass.out = (float *)l->device[b];
+    tiles = (int)(pass.to - pass.from);
+    if (m->what == UNI_CELLS_R)
+        TRY(uni_cuda_assignments(m->c, &pass, l->stream));
+    else if (m->c->fast.kt)
+        TRY(uni_cuda_assign_fast(m->c, &pass, 1 + tiles / 32, l->stream));
+    else
+        TRY(uni_cuda_assign_plain(m->c, &pass, 1 + tiles / 4, l->stream));
+    TRY(CUDA(cudaMemcpyAsync(l->pinned[b], l->device[b], (size_t)(rows * m->width) * sizeof(float), cudaMemcpyDeviceToHost, l->stream)));
+    TRY(CUDA(cudaEventRecord(l->ready[b], l->stream)));
+done:
+    return err;
+}
+
+static int fetch(struct lane *l)
+{
+    int err = 0, turn = 0;
+    struct mover *m = l->all;
+    int64_t last = -1;
+    for (int64_t i = l->index; i < m->chunks; i += m->lanes, turn++) {
+        TRY(cancelled(m));
+        TRY(make_chunk(l, i, turn & 1));
+        if (last >= 0) {
+            TRY(CUDA(cudaEventSynchronize(l->ready[(turn + 1) & 1])));
+            scatter(m, (const float *)l->pinned[(turn + 1) & 1], last);
+        }
+        last = i;
+    }
+    if (last >= 0) {
+        TRY(CUDA(cudaEventSynchronize(l->ready[(turn + 1) & 1])));
+        scatter(m, (const float *)l->pinned[(turn + 1) & 1], last);
+    }
+done:
+    cudaStreamSynchronize(l->stream);
+    return err;
+}
+
+/* Cells that take no part: as they came, or nothing. */
+static int skipped_out(struct uni_cuda *c, enum uni_cells what, float *dst)
+{
+    int err = 0;
+    const struct uni_problem *p = c->p;
+    for (int64_t i = p->N; i < p->N_all; i++) {
+        if (what == UNI_CELLS_R)
+            memset(dst + p->row[i] * p->K, 0, (size_t)p->K * sizeof *dst);
+        else
+            TRY(CUDA(cudaMemcpyAsync(dst + p->row[i] * p->D, c->v.Z + i * c->v.Dz, (size_t)p->D * sizeof *dst, cudaMemcpyDeviceToHost, c->stream)));
+    }
+    TRY(CUDA(cudaStreamSynchronize(c->stream)));
+done:
+    return err;
+}
+
+static void blocks_out(const struct uni_problem *p, int32_t *dst)
+{
+    for (int64_t i = p->N; i < p->N_all; i++)
+        dst[p->row[i]] = -1;
+    for (int64_t i = 0; i < p->G * p->Q; i++)
+        for (int64_t j = p->piece[i]; j < p->piece[i + 1]; j++)
+            dst[p->row[j]] = (int32_t)(i % p->Q);
+}
+
+int uni_cuda_rows_out(struct uni_cuda *c, enum uni_cells what, int corrected, void *dst)
+{
+    struct mover m = {};
+    if (what == UNI_CELLS_BLOCK) {
+        blocks_out(c->p, (int32_t *)dst);
+        return UNI_OK;
+    }
+    m.c = c;
+    m.what = what;
+    m.corrected = corrected;
+    m.dst = (float *)dst;
+    m.width = what == UNI_CELLS_R ? c->v.K : c->v.D;
+    m.tiles = BUFFER / 4 / (TILE * m.width);
+    m.chunks = (c->v.tiles + m.tiles - 1) / m.tiles;
+    m.work = fetch;
+    int err = skipped_out(c, what, m.dst);
+    return err ? err : move(&m, 1);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* S[g,k,:] = sum of R Z over the cells of g, on tensor cores: D <= 64, K <= 128. The warps of a block make R and Z of a tile of 16 cells
+   each, as fragments in shared memory; then every warp multiplies its part of (D x K) over all these cells. Tensor cores truncate when
+   they add, so their sums are taken over into float32 registers after every 128 cells, and into 64-bit integers after 16,384. */
+#include "cuda_backend.h"
+#include "cuda_columns.cuh"
+#include "cuda_device.cuh"
+
+enum { WARPS = 8, TURNS = 128 /* of WARPS tiles, before the float32 sums are given away */ };
+#define R_SCALE 1024.0f
+
+/* base of one cell, as thread g of the eight that share it has it: KT numbers. */
+template <int KT, int SINGLE> __device__ __forceinline__ void take_cell(float (&r)[KT], const uni_cuda_view &v, int64_t row, bool valid, int g)
+{
+    const char *from = (const char *)v.base + row * v.Kp * (SINGLE ? 4 : 2);
+#pragma unroll
+    for (int J = 0; J < KT / 8; J++) {
+        int k = 64 * J + 8 * g;
+        bool inside = valid && k < v.Kp;
+        if (SINGLE) {
+            uint4 a = inside ? load_stream(from + 4 * k) : make_uint4(0, 0, 0, 0), b = inside ? load_stream(from + 4 * k + 16) : make_uint4(0, 0, 0, 0);
+            r[8 * J] = __uint_as_float(a.x), r[8 * J + 1] = __uint_as_float(a.y), r[8 * J + 2] = __uint_as_float(a.z);
+            r[8 * J + 3] = __uint_as_float(a.w), r[8 * J + 4] = __uint_as_float(b.x), r[8 * J + 5] = __uint_as_float(b.y);
+            r[8 * J + 6] = __uint_as_float(b.z), r[8 * J + 7] = __uint_as_float(b.w);
+        } else {
+            uint4 raw = inside ? load_stream(from + 2 * k) : make_uint4(0, 0, 0, 0);
+            const uint32_t word[4] = {raw.x, raw.y, raw.z, raw.w};
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                float2 two = half_pair(word[i]);
+                r[8 * J + 2 * i] = two.x, r[8 * J + 2 * i + 1] = two.y;
+            }
+        }
+    }
+    if (KT % 8 >= 4) {
+        constexpr int j = KT / 8 * 8;
+        int k = 8 * j + 4 * g;
+        bool inside = valid && k < v.Kp;
+        if (SINGLE) {
+            float4 a = inside ? __ldg((const float4 *)(from + 4 * k)) : make_float4(0, 0, 0, 0);
+            r[j] = a.x, r[j + 1] = a.y, r[j + 2] = a.z, r[j + 3] = a.w;
+        } else {
+            uint2 raw = inside ? __ldg((const uint2 *)(from + 2 * k)) : make_uint2(0, 0);
+            float2 a = half_pair(raw.x), b = half_pair(raw.y);
+            r[j] = a.x, r[j + 1] = a.y, r[j + 2] = b.x, r[j + 3] = b.y;
+        }
+    }
+#pragma unroll
+    for (int j = KT / 4 * 4; j < KT; j++) {
+        int k = 8 * j + g;
+        bool inside = valid && k < v.Kp;
+        r[j] = !inside ? 0 : SINGLE ? __ldg((const float *)(from + 4 * k)) : __half2float(*(const __half *)(from + 2 * k));
+    }
+}
+
+/* R R_SCALE of four cells as second factors: tile j's fragment of 16 cells x 8 clusters */
+template <int KT, int SINGLE>
+__device__ __forceinline__ void make_R(uint4 *to, const uni_cuda_view &v, uni_cuda_tile tile, int lane)
+{
+    int g = lane / 4, t = lane % 4, n = tile.packed & 31;
+    const float *pen = v.pen + (int64_t)(tile.packed >> 5) * v.Kp;
+    float r[4][KT], P[KT];
+#pragma unroll
+    for (int c = 0; c < 4; c++) {
+        int cell = 2 * t + c % 2 + 8 * (c / 2);
+        take_cell<KT, SINGLE>(r[c], v, tile.row + cell, cell < n, g);
+    }
+#pragma unroll
+    for (int j = 0; j < KT; j++) {
+        int k = moments_column(KT, j, g);
+        P[j] = k < v.Kp ? __ldg(pen + k) : 0;
+    }
+#pragma unroll
+    for (int c = 0; c < 4; c++) {
+        float s = 0;
+#pragma unroll
+        for (int j = 0; j < KT; j++) {
+            r[c][j] *= P[j];
+            s += r[c][j];
+        }
+        s += __shfl_xor_sync(~0u, s, 4);
+        s += __shfl_xor_sync(~0u, s, 8);
+        s += __shfl_xor_sync(~0u, s, 16);
+        float f = s > 0 ? R_SCALE / s : 0;
+#pragma unroll
+        for (int j = 0; j < KT; j++)
+            r[c][j] *= f;
+    }
+#pragma unroll
+    for (int j = 0; j < KT; j++) {
+        if (SINGLE) {
+            uint4 f;
+            split_pair(r[0][j], r[1][j], f.x, f.z);
+            split_pair(r[2][j], r[3][j], f.y, f.w);
+            to[j * 32 + lane] = f;
+        } else {
+            ((uint2 *)to)[j * 32 + lane] = make_uint2(pair_half(r[0][j], r[1][j]), pair_half(r[2][j], r[3][j]));
+        }
+    }
+}
+
+/* Z scale of the tile as first factors: dimensions 16 m + 2 g and + 1 are rows g and g + 8 */
+template <int MT> __device__ __forceinline__ void make_Z(uint4 *to, const uni_cuda_view &v, uni_cuda_tile tile, float scale, int lane)
+{
+    int g = lane / 4, t = lane % 4, n = tile.packed & 31;
+    float2 z[MT][4];
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int c = 0; c < 4; c++) {
+            int cell = 2 * t + c % 2 + 8 * (c / 2), d = 16 * m + 2 * g;
+            z[m][c] = cell < n && d < v.Dz ? __ldg((const float2 *)(v.Z + ((int64_t)tile.row + cell) * v.Dz + d)) : make_float2(0, 0);
+        }
+#pragma unroll
+    for (int m = 0; m < MT; m++) {
+        uint4 hi, lo;
+        split_pair(z[m][0].x * scale, z[m][1].x * scale, hi.x, lo.x);
+        split_pair(z[m][0].y * scale, z[m][1].y * scale, hi.y, lo.y);
+        split_pair(z[m][2].x * scale, z[m][3].x * scale, hi.z, lo.z);
+        split_pair(z[m][2].y * scale, z[m][3].y * scale, hi.w, lo.w);
+        to[(2 * m) * 32 + lane] = hi;
+        to[(2 * m + 1) * 32 + lane] = lo;
+    }
+}
+
+template <int NH> __device__ void give(const uni_cuda_view &v, int group, int KT, int m, int first, float (&sum)[NH][4], double scale, int lane)
+{
+    int g = lane / 4, t = lane % 4;
+    long long *S = v.S + (int64_t)group * v.K * v.D;
+#pragma unroll
+    for (int n = 0; n < NH; n++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            int j = first + n, k = j < KT ? moments_column(KT, j, 2 * t + e % 2) : v.K, d = 16 * m + 2 * g + e / 2;
+            if (k < v.K && d < v.D)
+                add_exact(S + (int64_t)k * v.D + d, __double2ll_rn((double)sum[n][e] * scale));
+            sum[n][e] = 0;
+        }
+}
+
+template <int KT, int MT, int SINGLE> __global__ void __launch_bounds__(WARPS * 32, SINGLE ? 1 : 2) moments_kernel(uni_cuda_view v, float Z_scale, double S_scale)
+{
+    extern __shared__ __align__(16) uint4 smem[];
+    constexpr int R_WORDS = KT * 32 / (SINGLE ? 1 : 2), Z_WORDS = MT * 64, NH = (KT + WARPS / MT - 1) / (WARPS / MT);
+    uint4 *R = smem, *Z = smem + WARPS * R_WORDS;
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, m = warp % MT, first = warp / MT * NH, turn = 0;
+    uint32_t at = (uint32_t)((uint64_t)v.tiles * blockIdx.x / gridDim.x), end = (uint32_t)((uint64_t)v.tiles * (blockIdx.x + 1) / gridDim.x);
+    float sum[NH][4];
+#pragma unroll
+    for (int n = 0; n < NH; n++)
+        sum[n][0] = sum[n][1] = sum[n][2] = sum[n][3] = 0;
+    while (at < end) {
+        int group = v.piece[v.tile[at].packed >> 5].group;
+        uint32_t stop = min(end, v.group_tile[group + 1]);
+        for (; at < stop; at += WARPS) {
+            int tiles = (int)min(stop - at, (uint32_t)WARPS);
+            if (warp < tiles) {
+                uni_cuda_tile tile = v.tile[at + warp];
+                make_R<KT, SINGLE>(R + warp * R_WORDS, v, tile, lane);
+                make_Z<MT>(Z + warp * Z_WORDS, v, tile, Z_scale, lane);
+            }
+            __syncthreads();
+            float acc[NH][4];
+#pragma unroll
+            for (int n = 0; n < NH; n++)
+                acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
+            for (int c = 0; c < tiles; c++) {
+                uint4 h = Z[c * Z_WORDS + 2 * m * 32 + lane], l = Z[c * Z_WORDS + (2 * m + 1) * 32 + lane];
+                const uint32_t hi[4] = {h.x, h.y, h.z, h.w}, lo[4] = {l.x, l.y, l.z, l.w};
+#pragma unroll
+                for (int n = 0; n < NH; n++) {
+                    if (first + n >= KT)
+                        continue;
+                    if (SINGLE) {
+                        uint4 b = R[c * R_WORDS + (first + n) * 32 + lane];
+                        multiply_add(acc[n], hi, b.z, b.w);
+                        multiply_add(acc[n], lo, b.x, b.y);
+                        multiply_add(acc[n], hi, b.x, b.y);
+                    } else {
+                        uint2 b = ((const uint2 *)(R + c * R_WORDS))[(first + n) * 32 + lane];
+                        multiply_add(acc[n], lo, b.x, b.y);
+                        multiply_add(acc[n], hi, b.x, b.y);
+                    }
+                }
+            }
+#pragma unroll
+            for (int n = 0; n < NH; n++)
+#pragma unroll
+                for (int e = 0; e < 4; e++)
+                    sum[n][e] += acc[n][e];
+            __syncthreads();
+            if (++turn == TURNS) {
+                give<NH>(v, group, KT, m, first, sum, S_scale, lane);
+                turn = 0;
+            }
+        }
+        at = stop;
+        give<NH>(v, group, KT, m, first, sum, S_scale, lane);
+        turn = 0;
+    }
+}
+
+template <int KT, int MT, int SINGLE> static int launch(const struct uni_cuda *c, cudaStream_t stream)
+{
+    auto kernel = moments_kernel<KT, MT, SINGLE>;
+    int bytes = WARPS * (KT * 32 / (SINGLE ? 1 : 2) + MT * 64) * 16;
+    int err = CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    if (err)
+        return err;
+    kernel<<<c->cores * (SINGLE ? 1 : 2), WARPS * 32, (size_t)bytes, stream>>>(c->v, (float)c->W_scale, c->v.S_scale / (R_SCALE * c->W_scale));
+    return CUDA(cudaGetLastError());
+}
+
+template <int KT> static int launch_for(const struct uni_cuda *c, cudaStream_t stream)
+{
+    if (c->fast.dt == 4)
+        return c->v.single ? launch<KT, 2, 1>(c, stream) : launch<KT, 2, 0>(c, stream);
+    return c->v.single ? launch<KT, 4, 1>(c, stream) : launch<KT, 4, 0>(c, stream);
+}
+
+int uni_cuda_moments_fast(const struct uni_cuda *c, cudaStream_t stream)
+{
+    return c->fast.kt == 8 ? launch_for<8>(c, stream) : c->fast.kt == 13 ? launch_for<13>(c, stream) : launch_for<16>(c, stream);
+}

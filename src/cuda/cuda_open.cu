@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the CUDA backend holds: one block of device memory, listed once; opened and closed. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../method.h"
+#include "cuda_backend.h"
+#include "cuda_device.cuh"
+
+enum { MOST_D = 512, MOST_K = 1024, RESERVE = 256 << 20 /* for the buffers of copies, and the driver */ };
+
+/* The smallest of these shapes that holds D and K; K <= 8 kt, D <= 8 dt. */
+static struct uni_cuda_fast fast_of(const struct uni_problem *p)
+{
+    static const struct uni_cuda_fast shapes[] = {{8, 4}, {8, 8}, {13, 4}, {13, 7}, {16, 4}, {16, 8}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        if (p->K <= 8 * shapes[i].kt && p->D <= 8 * shapes[i].dt)
+            return shapes[i];
+    return {0, 0};
+}
+
+static void view_of(struct uni_cuda_view *v, const struct uni_problem *p, int64_t pieces, int64_t tiles, int grid)
+{
+    v->N = p->N;
+    v->N_all = p->N_all;
+    v->D = (int)p->D;
+    v->Dz = ((int)p->D + 3) / 4 * 4;
+    v->K = (int)p->K;
+    v->Kp = ((int)p->K + 7) / 8 * 8;
+    v->G = (int)p->G;
+    v->Q = (int)p->Q;
+    v->P = (int)pieces;
+    v->tiles = (int)tiles;
+    v->single = p->single;
+    v->grid = grid;
+}
+
+struct array {
+    void *where;
+    int64_t count;
+    size_t size;
+};
+#define ARRAY(pointer, n) {&(pointer), (int64_t)(n), sizeof *(pointer)}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Bytes of the list; sets the pointers where there is a block. */
+static int64_t deal_out(struct uni_cuda *c, int64_t batches, char *block)
+{
+    struct uni_cuda_view *v = &c->v;
+    int64_t rows = v->P + v->Q, G = v->G, K = v->K, D = v->D, M = v->N < UNI_SAMPLE ? v->N : UNI_SAMPLE;
+    int64_t W_words = (c->fast.kt + 1) / 2 * c->fast.dt * 32, Y_words = (c->fast.dt + 1) / 2 * c->fast.kt * 32;
+    char *base = NULL;
+    struct array list[] = {ARRAY(v->Z, v->N_all * v->Dz), ARRAY(base, v->N * v->Kp * (v->single ? 4 : 2)), ARRAY(v->L, v->N),
+                           ARRAY(v->row_scale, c->fast.kt ? 0 : v->N), ARRAY(v->piece, rows), ARRAY(v->tile, v->tiles), ARRAY(v->group_tile, G + 1),
+                           ARRAY(v->batch, batches), ARRAY(v->batch_of_block, v->Q * (int64_t)v->grid + 1), ARRAY(v->block_piece, v->Q + 1),
+                           ARRAY(v->group_last, G + 1), ARRAY(v->group_cells, G), ARRAY(v->lambda, G), ARRAY(v->pen, rows * v->Kp),
+                           ARRAY(v->M[0], rows * v->Kp), ARRAY(v->M[1], rows * v->Kp), ARRAY(v->X, rows * v->Kp), ARRAY(v->S, G * K * D),
+                           ARRAY(v->O, G * K), ARRAY(v->ridge, G * K), ARRAY(v->weight, G * K), ARRAY(v->c, K * D), ARRAY(v->W[0], G * K * D),
+                           ARRAY(v->W[1], G * K * D), ARRAY(v->Y, K * D), ARRAY(v->W_fragments, G * W_words), ARRAY(v->Y_fragments, Y_words),
+                           ARRAY(v->Yt, c->fast.kt ? 0 : D * v->Kp), ARRAY(v->logit, 8 * c->fast.kt), ARRAY(v->sigma, v->Kp),
+                           ARRAY(v->part, most((int64_t)v->Q * v->grid, 4 * c->cores)), ARRAY(v->entropy, ENTROPY_BLOCKS), ARRAY(v->diversity, G),
+                           ARRAY(v->moved, G * MOVED_PARTS * 2), ARRAY(v->cluster, 2 * K), ARRAY(v->result, RESULTS), ARRAY(c->seed_X, M * D),
+                           ARRAY(c->seed_Y, K * D), ARRAY(c->seed_score, M), ARRAY(c->seed_index, M), ARRAY(c->seed_sum, K * (D + 1))};
+    int64_t total = 0;
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        char *at = block + total;
+        if (block)
+            memcpy(list[i].where, &at, sizeof at);
+        total += (list[i].count * (int64_t)list[i].size + 255) / 256 * 256;
+    }
+    v->base = base;
+    return total;
+}
+
+int64_t uni_cuda_bytes(const struct uni_problem *p, const int64_t *group_cells)
+{
+    struct uni_cuda c = {};
+    cudaDeviceProp card;
+    int64_t pieces = 0;
+    if (cudaGetDeviceProperties(&card, 0) != cudaSuccess)
+        return -1;
+    for (int64_t g = 0; g < p->G; g++)
+        pieces += group_cells[g] < p->Q ? group_cells[g] : p->Q;
+    c.cores = card.multiProcessorCount;
+    c.fast = fast_of(p);
+    view_of(&c.v, p, pieces, p->N / TILE + pieces, c.cores);
+    return deal_out(&c, uni_cuda_batch_bound(p, pieces, c.cores), NULL);
+}
+
+static int open_device(struct uni_cuda *c)
+{
+    int err = 0;
+    cudaDeviceProp card;
+    c->device = 0;
+    TRY(CUDA(cudaSetDevice(c->device)));
+    TRY(CUDA(cudaGetDeviceProperties(&card, c->device)));
+    if (card.major < 8)
+        TRY(uni_cuda_lib->fail(UNI_BACKEND, "%s has compute capability %d.%d; the cuda backend needs 8.0; use backend cpu", card.name, card.major,
+                               card.minor));
+    c->cores = card.multiProcessorCount;
+    c->early = card.major >= 9;
+    TRY(CUDA(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking)));
+done:
+    return err;
+}
+
+static int take_block(struct uni_cuda *c)
+{
+    int err = 0;
+    size_t free_bytes = 0, total = 0;
+    int64_t bytes = deal_out(c, c->lists.batches, NULL);
+    TRY(CUDA(cudaMemGetInfo(&free_bytes, &total)));
+    if (bytes + RESERVE > (int64_t)free_bytes)
+        TRY(uni_cuda_lib->fail(UNI_MEMORY, "%lld cells need %lld bytes of memory on the card, and %lld are free; use precision half, fewer clusters, or backend cpu",
+                               (long long)c->p->N_all, (long long)(bytes + RESERVE), (long long)free_bytes));
+    TRY(CUDA(cudaMalloc((void **)&c->block, (size_t)bytes)));
+    deal_out(c, c->lists.batches, c->block);
+done:
+    return err;
+}
+
+static int send_lists(struct uni_cuda *c)
+{
+    int err = 0;
+    const struct uni_cuda_lists *l = &c->lists;
+    const struct uni_cuda_view *v = &c->v;
+    float sigma[MOST_K] = {0};
+    c->one_sigma = 1;
+    for (int k = 0; k < v->K; k++) {
+        sigma[k] = (float)c->p->sigma[k];
+        c->one_sigma = c->one_sigma && sigma[k] == sigma[0];
+    }
+    TRY(CUDA(cudaMemcpy(v->sigma, sigma, (size_t)v->Kp * sizeof *sigma, cudaMemcpyHostToDevice)));
+    TRY(CUDA(cudaMemcpy(v->piece, l->piece, (size_t)(v->P + v->Q) * sizeof *l->piece, cudaMemcpyHostToDevice)));
+    TRY(CUDA(cudaMemcpy(v->tile, l->tile, (size_t)v->tiles * sizeof *l->tile, cudaMemcpyHostToDevice)));
+    TRY(CUDA(cudaMemcpy(v->group_tile, l->group_tile, (size_t)(v->G + 1) * sizeof *l->group_tile, cudaMemcpyHostToDevice)));
+    TRY(CUDA(cudaMemcpy(v->batch, l->batch, (size_t)l->batches * sizeof *l->batch, cudaMemcpyHostToDevice)));
+    TRY(CUDA(cudaMemcpy(v->batch_of_block, l->batch_of_block, (size_t)(v->Q * v->grid + 1) * sizeof(int), cudaMemcpyHostToDevice)));
+    TRY(CUDA(cudaMemcpy(v->block_piece, l->block_piece, (size_t)(v->Q + 1) * sizeof(int), cudaMemcpyHostToDevice)));
+    TRY(CUDA(cudaMemcpy(v->group_last, l->group_last, (size_t)(v->G + 1) * sizeof(int), cudaMemcpyHostToDevice)));
+    TRY(CUDA(cudaMemset(v->W[0], 0, (size_t)(c->p->G * c->p->K * c->p->D) * sizeof(float)))); /* the correction before the first is none */
+    TRY(CUDA(cudaMemset(v->L, 0, (size_t)v->N * sizeof(float))));
+    TRY(CUDA(cudaDeviceSynchronize()));
+done:
+    return err;
+}
+
+/* The largest |Z|; as bits, floats without sign have the order of integers. */
+__global__ void largest_entry(const float *Z, int64_t n, unsigned *out)
+{
+    float most = 0;
+    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.x * blockDim.x)
+        most = fmaxf(most, fabsf(Z[i]));
+    most = warp_most(most);
+    if (threadIdx.x % 32 == 0)
+        atomicMax(out, __float_as_uint(most));
+}
+
+/* Powers of two: W_scale takes Z and W to halves, S_scale sums of Z to 64-bit integers. */
+static int choose_scales(struct uni_cuda *c)
+{
+    int err = 0, exponent = 0, rows = 0;
+    float largest = 0;
+    TRY(CUDA(cudaMemsetAsync(c->v.result, 0, sizeof(float), c->stream)));
+    largest_entry<<<4 * c->cores, 256, 0, c->stream>>>(c->v.Z, c->v.N_all * c->v.Dz, (unsigned *)c->v.result);
+    TRY(CUDA(cudaGetLastError()));
+    TRY(CUDA(cudaMemcpyAsync(&largest, c->v.result, sizeof largest, cudaMemcpyDeviceToHost, c->stream)));
+    TRY(CUDA(cudaStreamSynchronize(c->stream)));
+    (void)frexp((double)largest, &exponent); /* largest < 2^exponent */
+    (void)frexp((double)c->v.N, &rows);
+    c->W_scale = ldexp(1, 9 - exponent < 100 ? 9 - exponent : 100);
+    c->v.S_scale = ldexp(1, 61 - exponent - rows);
+done:
+    return err;
+}
+
+int uni_cuda_open(struct uni_backend *b, const struct uni_problem *p, const struct uni_matrix *source)
+{
+    int err = 0;
+    struct uni_cuda *c = (struct uni_cuda *)calloc(1, sizeof *c);
+    cudaDeviceProp card;
+    b->state = c;
+    if (!c)
+        TRY(uni_cuda_lib->fail(UNI_MEMORY, "no memory for the cuda backend: %zu bytes asked for", sizeof *c));
+    if (p->D > MOST_D || p->K > MOST_K)
+        TRY(uni_cuda_lib->fail(UNI_OPTION, "%lld dimensions and %lld clusters: the cuda backend takes %d and %d; use backend cpu", (long long)p->D,
+                               (long long)p->K, MOST_D, MOST_K));
+    c->p = p;
+    c->threads = p->threads ? p->threads : uni_cuda_lib->cpus;
+    TRY(open_device(c));
+    TRY(uni_cuda_lists_open(&c->lists, p, c->cores));
+    c->host_tile = c->lists.tile;
+    c->fast = fast_of(p);
+    view_of(&c->v, p, c->lists.pieces, c->lists.tiles, c->cores);
+    TRY(take_block(c));
+    TRY(CUDA(cudaHostAlloc(&c->pinned, RESULTS * sizeof(double) + (size_t)(p->K * p->D) * sizeof(float), cudaHostAllocDefault)));
+    TRY(send_lists(c));
+    TRY(uni_cuda_rows_in(c, source));
+    TRY(choose_scales(c));
+    TRY(CUDA(cudaGetDeviceProperties(&card, c->device)));
+    snprintf(b->name, sizeof b->name, "cuda (%.20s)", card.name);
+    b->threads = c->threads;
+done:
+    if (err)
+        uni_cuda_close(b);
+    return err;
+}
+
+void uni_cuda_close(struct uni_backend *b)
+{
+    struct uni_cuda *c = (struct uni_cuda *)b->state;
+    if (!c)
+        return;
+    (void)cudaSetDevice(c->device);
+    for (int parity = 0; parity < 2; parity++)
+        for (int fit = 0; fit < 3; fit++)
+            if (c->graph[parity][fit].exec)
+                cudaGraphExecDestroy(c->graph[parity][fit].exec);
+    cudaFree(c->block);
+    cudaFreeHost(c->pinned);
+    if (c->stream)
+        cudaStreamDestroy(c->stream);
+    uni_cuda_lists_close(&c->lists);
+    free(c);
+    b->state = NULL;
+}
