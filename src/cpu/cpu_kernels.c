@@ -197,6 +197,8 @@ static void assign(const struct uni_shape *s, const struct uni_run *run, const f
 
 /* ---- sweep --------------------------------------------------------------------------------------------------------------- */
 
+enum { FETCH_BYTES = 4096 }; /* how far ahead of itself a sweep asks for base */
+
 /* CELLS cells at once: s = base . P, G += base / s; t = base . sP too where the objective is asked for. */
 INLINE void sweep_rows(const int CELLS, const struct uni_shape *s, const void *base, int64_t first, const float *P,
                        const float *sP, float *G, float *s_out, float *t_out, const int single, const int fit)
@@ -208,6 +210,8 @@ INLINE void sweep_rows(const int CELLS, const struct uni_shape *s, const void *b
 #pragma GCC unroll 4
     for (int c = 0; c < CELLS; c++)
         row[c] = base_row(s, base, first + c, single);
+    for (int64_t at = 0; CELLS == 4 && at < 4 * s->Kb * (single ? 4 : 2); at += 64)
+        __builtin_prefetch((const char *)row[0] + FETCH_BYTES + at);
     for (int64_t k = 0; k < whole; k += WIDTH) {
         vf p = load(P + k), sp = fit ? load(sP + k) : p;
 #pragma GCC unroll 4
