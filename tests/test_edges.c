@@ -187,6 +187,21 @@ static void mostly_single_cells_are_refused_unless_forced(void **state)
     product_close(&p);
 }
 
+/* 31 levels, 29 of two cells: more levels than half the cells. 30 levels of two cells are the limit and pass. */
+static void more_levels_than_half_the_cells_are_refused(void **state)
+{
+    (void)state;
+    struct product p;
+    for (int i = 0; i < 60; i++)
+        data.level[i] = i / 2;
+    batch.n_levels = 31;
+    product_run(&p, &m, &batch, &options);
+    assert_int_equal(p.summary->n_levels, 30);
+    product_close(&p);
+    data.level[59] = 30;
+    REFUSE(1, UNI_INPUT, "31 levels for 60 cells", "force");
+}
+
 static void p39_rows_and_columns_confused_says_transpose(void **state)
 {
     (void)state;
@@ -420,6 +435,7 @@ int main(void)
         TEST(missing_labels_can_be_a_level),
         TEST(p05_a_level_per_cell_is_refused_unless_forced),
         TEST(mostly_single_cells_are_refused_unless_forced),
+        TEST(more_levels_than_half_the_cells_are_refused),
         TEST(p39_rows_and_columns_confused_says_transpose),
         TEST(sizes_that_do_not_fit_are_refused),
         TEST(p96_level_outside_its_range_is_refused),

@@ -234,6 +234,30 @@ static void p77_tau_formula(void **state)
     made_free(&data);
 }
 
+/* O / N is exactly 1 with one cluster: a pair is left out at a cutoff of 1, as the rule is O / N > cutoff. */
+static void the_cutoff_itself_is_left_out(void **state)
+{
+    (void)state;
+    struct made_data data;
+    struct product p;
+    struct uni_options options = defaults();
+    made_fixture(&data, 60, 3);
+    options.cutoff = 1;
+    options.n_clusters = 1;
+    product_run_data(&p, &data, &options);
+    for (int i = 0; i < 180; i++)
+        assert_true(p.Zcorr[i] == (double)data.Z[i]);
+    assert_int_equal(p.summary->rounds[0].skipped_clusters, 1);
+    assert_int_equal(p.summary->rounds[0].pruned_pairs, 2);
+    product_close(&p);
+    options.cutoff = 0.999;
+    product_run_data(&p, &data, &options);
+    assert_int_equal(p.summary->rounds[0].pruned_pairs, 0);
+    assert_true(p.Zcorr[0] != (double)data.Z[0]);
+    product_close(&p);
+    made_free(&data);
+}
+
 static void p56_rounds_are_as_many_as_asked(void **state)
 {
     (void)state;
@@ -254,6 +278,10 @@ static void p56_rounds_are_as_many_as_asked(void **state)
     assert_string_equal(p.summary->reason_text, "converged");
     assert_true(p.summary->rounds[0].change == 1);
     assert_true(p.summary->rounds[1].change < 0.5);
+    product_close(&p);
+    options.tol = 2; /* above the 1 of round 1 */
+    product_run_data(&p, &data, &options);
+    assert_int_equal(p.summary->n_rounds, 2);
     product_close(&p);
     made_free(&data);
 }
@@ -445,6 +473,7 @@ int main(void)
         cmocka_unit_test(options_are_set_from_text),
         cmocka_unit_test(a_bad_text_leaves_the_options_alone),
         cmocka_unit_test(p77_tau_formula),
+        cmocka_unit_test(the_cutoff_itself_is_left_out),
         cmocka_unit_test(p56_rounds_are_as_many_as_asked),
         cmocka_unit_test(p60_inner_tolerance_matters_with_many_sweeps),
         cmocka_unit_test(p57_terms_add_up),
