@@ -15,7 +15,8 @@
  *
  * Conventions. Rows are cells, always; nothing is guessed from sizes. Sizes are int64_t. The caller's arrays are read during
  * uni_open only, are never changed, and may be freed, or used as output, as soon as it returns. The library prints nothing, reads no
- * environment but UNISONO_ISA (which forces an instruction set), installs no handler and changes no global state.
+ * environment but UNISONO_ISA (which forces an instruction set) and UNISONO_CUDA_PLUGIN (the cuda backend's file; empty: none),
+ * installs no handler and changes no global state.
  * A function that returns int returns UNI_OK (0) or another value of enum uni_status; uni_last_error() then has one sentence.
  * Threads: different runs may be used from different threads at once; one run from one thread at a time. The same input, options
  * and seed give the same bytes whatever the number of threads. Not promised: the same bytes on another instruction set or version.
@@ -189,7 +190,8 @@ UNI_API UNI_MUST_USE int uni_open(struct uni_harmony **run, const struct uni_mat
 UNI_API UNI_MUST_USE int uni_run(struct uni_harmony *run);
 
 /* Arrays that can be read after uni_run. B: levels of all variables in order, those without cells included (their rows are zeros);
-   cells in the caller's order; all C order. After a run that changed nothing (one level, no rounds) there is only UNI_CORRECTED. */
+   cells in the caller's order; all C order. After a run that changed nothing (one level, no rounds) there is only UNI_CORRECTED to be
+   read; shapes are known from uni_open on. */
 enum uni_array {
     UNI_CORRECTED,   /* float  (n_cells, n_dims)  the embedding with the batch effect removed; missing cells as they came */
     UNI_ASSIGNMENTS, /* float  (n_cells, K)       R, rows sum to 1; rows of skipped cells are zeros */

@@ -27,10 +27,9 @@ struct uni_problem {
     const volatile int *cancel; /* or NULL: give up with UNI_STOPPED soon after it is set */
 };
 
-/* Parts of the objective that are sums over cells: sum R dist, sum sigma R ln R. Without terms only their sum is known (in distance).
-   diversity, from the tables, only of a backend with solve. */
+/* Parts of the objective that are sums over cells: sum R dist, sum sigma R ln R. Without terms only their sum is known (in distance). */
 struct uni_fit {
-    double distance, entropy, diversity;
+    double distance, entropy;
 };
 
 struct uni_ridge; /* method.h */
@@ -84,12 +83,16 @@ struct uni_backend {
     /* Safe after a failed open, and twice. */
     void (*close)(struct uni_backend *);
 
-    char name[32];   /* "cpu (avx512)" */
+    double diversity; /* with solve: the tables' part of the objective, as of the last fit */
+    char name[32];    /* "cpu (avx512)" */
     int64_t threads; /* in use */
     void *state;
 };
 
 enum { UNI_SAMPLE = 20000 }; /* most cells that the seeding looks at */
+
+/* Row i of the caller's embedding as float32 (embedding.c): for open. */
+void uni_matrix_row(float *dst, const struct uni_matrix *, int64_t row);
 
 void uni_cpu_backend(struct uni_backend *);
 void uni_cpu_describe(struct uni_backend_info *);

@@ -40,7 +40,6 @@ void uni_problem_close(struct uni_cells_sorted *);
 
 /* ---- embedding.c: the caller's matrix */
 int uni_matrix_check(const struct uni_matrix *, struct uni_matrix *plain, struct uni_warnings *);
-void uni_matrix_row(float *dst, const struct uni_matrix *plain, int64_t row);
 /* Unit length; a row of zeros stays. Returns 0 for such a row. */
 int uni_normalise(float *row, int64_t D);
 

@@ -203,11 +203,26 @@ int uni_options_set(struct uni_options *options, const char *name, const char *t
     return row ? set_row(options, row, text) : UNI_OPTION;
 }
 
+/* The shortest decimal that reads back as the same number. */
+static size_t write_number(double value, char *text, size_t size)
+{
+    int written = 0;
+    for (int digits = 6; digits <= 17; digits++) {
+        written = snprintf(text, size, "%.*g", digits, value);
+        if (strtod_l(text, NULL, c_locale()) == value)
+            break;
+    }
+    return (size_t)written;
+}
+
 static void write_values(const struct uni_values *values, char *text, size_t size)
 {
     size_t used = 0;
-    for (int64_t i = 0; i < values->n && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%g", i ? "," : "", values->value[i]);
+    for (int64_t i = 0; i < values->n && used + 2 < size; i++) {
+        if (i)
+            text[used++] = ',';
+        used += write_number(values->value[i], text + used, size - used);
+    }
     if (values->n == 0)
         snprintf(text, size, "auto");
 }
@@ -223,7 +238,10 @@ int uni_options_get(const struct uni_options *options, const char *name, char *t
         write_values(where, text, size);
     } else if (row->public.kind == UNI_KIND_REAL) {
         double value = *(const double *)where;
-        snprintf(text, size, isnan(value) ? "auto" : "%g", value);
+        if (isnan(value))
+            snprintf(text, size, "auto");
+        else
+            write_number(value, text, size);
     } else if (row->public.kind == UNI_KIND_INT) {
         int64_t value = *(const int64_t *)where;
         if (value == 0 && auto_allowed(row))

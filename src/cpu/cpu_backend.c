@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "../error.h"
-#include "../method.h"
 
 static int64_t up(int64_t n, int64_t multiple)
 {
