@@ -116,8 +116,15 @@ int io_h5_reserve(const struct io_target *, int64_t bytes);
 int io_h5ad_encode(hid_t object, const char *type, const char *version);
 int io_h5ad_text_attribute(hid_t object, const char *name, const char *text);
 hid_t io_h5ad_make_group(hid_t location, const char *name, const char *type, const char *version);
-/* A dataset of one to two axes (n_axes 0: a scalar); values NULL: no values. */
+/* A dataset (n_axes 0: a scalar); values NULL: no values. */
 int io_h5ad_make_array(hid_t location, const char *name, hid_t file_type, hid_t memory_type, int n_axes, const hsize_t *shape,
                        const void *values, const char *encoding);
+
+/* ---- obsm as one dataset of records, as anndata before 0.7 wrote it (h5ad_older.c) ------------------------------------------ */
+
+/* Can it become a group, and KEY be added to that? */
+int io_h5ad_older_check(const struct io_h5_file *, const char *key, int overwrite);
+int64_t io_h5ad_older_bytes(hid_t file);                  /* what that takes, at most; 0 when obsm is none of these */
+int io_h5ad_older_convert(hid_t file, const char *key); /* without the field KEY; -1 without a sentence, HDF5 has the reason */
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Adds obsm/KEY and uns/KEY to a clone of an .h5ad. The source itself is never opened for writing. */
+/* Adds obsm/KEY and uns/KEY to a clone of an .h5ad, whose obsm becomes a group if it is none. The source itself is never opened
+ * for writing. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -23,11 +24,12 @@ static int check_place(const struct io_h5_file *file, const struct io_output *ou
     const char *key = output->key;
     if (!io_h5_exists(file->id, place))
         return 0;
+    if (strcmp(place, "obsm") == 0 && io_h5_type(file->id, place) == H5O_TYPE_DATASET)
+        return io_h5ad_older_check(file, key, output->overwrite);
     if (io_h5_type(file->id, place) != H5O_TYPE_GROUP)
-        return io_fail(
-            "%s: %s is stored as anndata before 0.7 did, nothing can be added to it: open and save the file with a current "
-            "anndata first, or write .npy or .tsv",
-            file->path, place);
+        return io_fail("%s: %s is no group, nothing can be added to it: open and save the file with a current anndata first, or "
+                       "write .npy or .tsv",
+                       file->path, place);
     snprintf(path, sizeof path, "%s/%s", place, key);
     if (!output->overwrite && io_h5_exists(file->id, path))
         return io_fail("%s: has %s/\"%s\" already (-f overwrites it, --key-added names another)", file->path, place, key);
@@ -183,9 +185,13 @@ static hid_t open_place(hid_t file, const char *place, const char *key)
 static int add_to(hid_t file, const struct io_output *output, char *why, size_t size)
 {
     hsize_t shape[2] = {(hsize_t)output->n_cells, (hsize_t)output->n_dims};
-    hid_t obsm = open_place(file, "obsm", output->key), group = H5I_INVALID_HID;
-    hid_t uns = obsm < 0 ? H5I_INVALID_HID : open_place(file, "uns", output->key);
-    int err = obsm < 0 || uns < 0 ? -1 : 0;
+    hid_t obsm = H5I_INVALID_HID, uns = H5I_INVALID_HID, group = H5I_INVALID_HID;
+    int err =
+        io_h5_exists(file, "obsm") && io_h5_type(file, "obsm") == H5O_TYPE_DATASET ? io_h5ad_older_convert(file, output->key) : 0;
+    if (!err)
+        err = (obsm = open_place(file, "obsm", output->key)) < 0 ? -1 : 0;
+    if (!err)
+        err = (uns = open_place(file, "uns", output->key)) < 0 ? -1 : 0;
     if (!err)
         err = io_h5ad_make_array(obsm, output->key, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, 2, shape, output->values, "array");
     if (!err)
@@ -229,6 +235,7 @@ int io_h5ad_write(const struct io_output *output)
     struct io_h5_quiet quiet;
     struct io_h5_file file;
     struct io_target out;
+    int64_t room = room_of(output);
     int err = io_h5ad_check(output);
     if (err)
         return err;
@@ -238,10 +245,12 @@ int io_h5ad_write(const struct io_output *output)
     /* Open while it is copied: HDF5's lock keeps writers away. */
     err = io_h5_open(&file, output->source);
     if (!err)
+        room += io_h5ad_older_bytes(file.id);
+    if (!err)
         err = clone_into(&out, output->source);
     io_h5_close(&file);
     if (!err)
-        err = io_h5_reserve(&out, room_of(output));
+        err = io_h5_reserve(&out, room);
     if (!err)
         err = add(&out, output);
     io_h5_quiet_end(&quiet);

@@ -100,7 +100,8 @@ int io_output_check(const struct io_output *);
 
 /* Writes the target by its format: to a temporary name in the target's folder, flushed to disk, renamed over the target; on failure
    the temporary file is gone and the target as it was. .h5ad: a clone of source (reflink where the file system has it) gets
-   obsm/KEY (float32, encoding-type array, encoding-version 0.2.0) and uns/KEY (encoding-type dict); all else stays as it was.
+   obsm/KEY (float32, encoding-type array, encoding-version 0.2.0) and uns/KEY (encoding-type dict); all else stays as it was, but that an obsm of
+   anndata before 0.7, one dataset of records, becomes a group of one dataset per key.
    Where files may not exceed a size (ulimit -f), the program must ignore SIGXFSZ to get a sentence rather than be killed. */
 int io_output_write(const struct io_output *);
 
