@@ -227,7 +227,7 @@ static double record_objective(struct uni_harmony *h, const struct uni_fit *fit,
 {
     const struct uni_problem *p = &h->cells.problem;
     double scale = uni_objective_scale((double)p->N), *E = h->level_O + p->B * p->K;
-    double diversity = fit->diversity;
+    double diversity = h->backend.diversity;
     if (!h->backend.solve) {
         uni_levels_of_groups(h->level_O, h->O, p);
         uni_expected(E, h->level_O, p);

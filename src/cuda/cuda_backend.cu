@@ -29,7 +29,7 @@ done:
     return err;
 }
 
-static int give_fit(struct uni_cuda *c, struct uni_fit *fit)
+static int give_fit(struct uni_cuda *c, struct uni_fit *fit, double *diversity)
 {
     int err = 0;
     double *result = (double *)c->pinned;
@@ -37,7 +37,7 @@ static int give_fit(struct uni_cuda *c, struct uni_fit *fit)
     TRY(CUDA(cudaStreamSynchronize(c->stream)));
     fit->entropy = result[RESULT_ENTROPY];
     fit->distance = result[RESULT_TOTAL] - result[RESULT_ENTROPY];
-    fit->diversity = result[RESULT_DIVERSITY];
+    *diversity = result[RESULT_DIVERSITY];
 done:
     return err;
 }
@@ -90,7 +90,7 @@ static int cuda_assign(struct uni_backend *b, double *O, struct uni_fit *fit, co
     if (O || fit)
         TRY(uni_cuda_end_tables(c, fit ? blocks : 0, 1, 0, c->stream));
     if (fit)
-        TRY(give_fit(c, fit));
+        TRY(give_fit(c, fit, &b->diversity));
     if (O)
         TRY(give_O(c, O));
 done:
@@ -107,7 +107,7 @@ static int cuda_sweep(struct uni_backend *b, double *O, struct uni_fit *fit, int
         TRY(uni_cuda_entropy(c, c->stream));
     TRY(uni_cuda_end_tables(c, fit ? c->v.Q * c->v.grid : 0, 0, terms, c->stream));
     if (fit)
-        TRY(give_fit(c, fit));
+        TRY(give_fit(c, fit, &b->diversity));
     if (O)
         TRY(give_O(c, O));
 done:
