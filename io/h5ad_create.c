@@ -181,10 +181,10 @@ int io_h5_reserve(const struct io_target *out, int64_t bytes)
 {
     struct stat info;
     if (fstat(out->fd, &info))
-        return io_fail("%s: writing failed: %s", out->path, strerror(errno));
+        return io_fail("%s: writing failed: %s", out->name, strerror(errno));
     int reason = posix_fallocate(out->fd, info.st_size, (off_t)bytes);
     if (reason == ENOSPC || reason == EFBIG || reason == EDQUOT || reason == EIO)
-        return io_fail("%s: there is no room for its %" PRId64 " bytes: %s", out->path, (int64_t)info.st_size + bytes,
+        return io_fail("%s: there is no room for its %" PRId64 " bytes: %s", out->name, (int64_t)info.st_size + bytes,
                        strerror(reason));
     return 0;
 }
@@ -208,7 +208,7 @@ static int create(const struct io_target *out, const struct io_new_h5ad *made)
     /* Creating makes the file short again, so it is made, closed, and opened once the blocks are there. */
     hid_t file = H5Fcreate(out->temp, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     if (file < 0 || H5Fclose(file) < 0)
-        return io_fail("%s: writing failed: %s", out->path, io_h5_reason());
+        return io_fail("%s: writing failed: %s", out->name, io_h5_reason());
     err = io_h5_reserve(out, room_of(made));
     if (err)
         return err;
@@ -220,7 +220,7 @@ static int create(const struct io_target *out, const struct io_new_h5ad *made)
         snprintf(why, sizeof why, "%s", io_h5_reason());
         err = -1;
     }
-    return err ? io_fail("%s: writing failed: %s", out->path, why) : 0;
+    return err ? io_fail("%s: writing failed: %s", out->name, why) : 0;
 }
 
 int io_h5ad_create(const char *target, const struct io_new_h5ad *made, int overwrite)

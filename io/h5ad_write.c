@@ -96,7 +96,7 @@ static int copy_bytes(int from, const struct io_target *out, const char *source)
             if (part < 0 && errno == EINTR)
                 part = 0;
             if (part < 0)
-                return io_fail("%s: writing failed: %s", out->path, strerror(errno));
+                return io_fail("%s: writing failed: %s", out->name, strerror(errno));
         }
     }
 }
@@ -115,7 +115,7 @@ static int clone_into(const struct io_target *out, const char *source)
         if (done < 0 && (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP || errno == EPERM))
             err = copy_bytes(from, out, source); /* both files stand where copy_file_range left them */
         else if (done < 0)
-            err = io_fail("%s: writing failed: %s", out->path, strerror(errno));
+            err = io_fail("%s: writing failed: %s", out->name, strerror(errno));
     }
     close(from);
     return err;
@@ -211,14 +211,14 @@ static int add(const struct io_target *out, const struct io_output *output)
     char why[256] = "";
     hid_t file = H5Fopen(out->temp, H5F_ACC_RDWR, H5P_DEFAULT);
     if (file < 0)
-        return io_fail("%s: the copy of %s cannot be opened: %s", out->path, output->source, io_h5_reason());
+        return io_fail("%s: the copy of %s cannot be opened: %s", out->name, output->source, io_h5_reason());
     int err = add_to(file, output, why, sizeof why);
     /* What HDF5 keeps back is written here, and so may fail here. */
     if (H5Fclose(file) < 0 && !err) {
         snprintf(why, sizeof why, "%s", io_h5_reason());
         err = -1;
     }
-    return err ? io_fail("%s: writing obsm/\"%s\" failed: %s", out->path, output->key, why) : 0;
+    return err ? io_fail("%s: writing obsm/\"%s\" failed: %s", out->name, output->key, why) : 0;
 }
 
 /* At most what the additions take: values, texts, and for each dataset its headers and a part of HDF5's heaps. */

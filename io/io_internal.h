@@ -72,6 +72,7 @@ float io_half_to_float(uint16_t bits);
 /* ---- safe output files (io_target.c) --------------------------------------------------------------------------------------- */
 
 struct io_target {
+    char *name; /* as the caller has it, for sentences */
     char *path; /* where links lead */
     char *temp; /* in the same folder */
     char *buffer;

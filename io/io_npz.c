@@ -149,12 +149,12 @@ int io_npz_add(struct io_npz *npz, const char *name, const void *values, char wh
         int room = npz->room ? npz->room * 2 : 16;
         struct member *grown = realloc(npz->member, (size_t)room * sizeof *grown);
         if (!grown)
-            return io_fail_memory(npz->out.path, "its table", room);
+            return io_fail_memory(npz->out.name, "its table", room);
         npz->member = grown;
         npz->room = room;
     }
     if (snprintf(file, sizeof file, "%s.npy", name) >= (int)sizeof file)
-        return io_fail("%s: \"%s\" is too long for the name of an array", npz->out.path, name);
+        return io_fail("%s: \"%s\" is too long for the name of an array", npz->out.name, name);
     struct member *member = &npz->member[npz->n_members];
     *member = (struct member){.name = io_copy_text(file), .bytes = length + bytes, .offset = npz->written};
     if (!member->name)

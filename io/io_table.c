@@ -236,7 +236,7 @@ static int put(const struct sink *sink, const char *text, size_t length)
         return 0;
     int number;
     const char *reason = gzerror(sink->gz, &number);
-    return io_fail("%s: writing failed: %s", sink->out->path, number == Z_ERRNO ? strerror(errno) : reason);
+    return io_fail("%s: writing failed: %s", sink->out->name, number == Z_ERRNO ? strerror(errno) : reason);
 }
 
 static int put_quoted(const struct sink *sink, const char *text, char separator)

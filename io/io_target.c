@@ -101,7 +101,8 @@ char *io_target_resolve(const char *target)
 static int check_resolved(const char *target, const char *path, int overwrite, int *exists, int *mode)
 {
     struct stat info;
-    char *folder = folder_of(path);
+    /* Of a link, the folder that it leads to. */
+    char *folder = folder_of(lstat(target, &info) == 0 && S_ISLNK(info.st_mode) ? path : target);
     int err = 0;
     *exists = stat(path, &info) == 0;
     *mode = *exists ? (int)(info.st_mode & 07777) : 0;
@@ -143,7 +144,7 @@ static int make_temp(struct io_target *out)
         slot++;
     }
     if (slot == N_SLOTS)
-        return io_fail("%s: more than %d files are being written at once", out->path, N_SLOTS);
+        return io_fail("%s: more than %d files are being written at once", out->name, N_SLOTS);
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -162,7 +163,7 @@ static int make_temp(struct io_target *out)
     atomic_store(&slots[slot].state, out->fd >= 0 ? LIVE : FREE);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (out->fd < 0)
-        return io_fail("%s: cannot make a temporary file beside it: %s", out->path, strerror(reason));
+        return io_fail("%s: cannot make a temporary file beside it: %s", out->name, strerror(reason));
     out->slot = slot;
     out->temp = slots[slot].temp;
     return 0;
@@ -172,11 +173,12 @@ int io_target_begin(struct io_target *out, const char *target, int overwrite)
 {
     memset(out, 0, sizeof *out);
     out->fd = out->slot = -1;
-    out->path = io_target_resolve(target);
+    out->name = io_copy_text(target);
+    out->path = out->name ? io_target_resolve(target) : NULL;
     out->buffer = out->path ? malloc(IO_PIECE) : NULL;
-    if (!out->path)
-        return -1;
-    int err = out->buffer ? 0 : io_fail_memory(target, "its buffer", IO_PIECE);
+    int err = out->path ? 0 : -1;
+    if (!err && !out->buffer)
+        err = io_fail_memory(target, "its buffer", IO_PIECE);
     if (!err)
         err = check_resolved(target, out->path, overwrite, &out->replaces, &out->mode);
     if (!err)
@@ -194,7 +196,7 @@ static int write_all(const struct io_target *out, const char *bytes, size_t coun
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0)
-            return io_fail("%s: writing failed: %s", out->path, strerror(errno));
+            return io_fail("%s: writing failed: %s", out->name, strerror(errno));
         bytes += done;
         count -= (size_t)done;
     }
@@ -227,11 +229,11 @@ static int rename_over(const struct io_target *out)
         if (renameat2(AT_FDCWD, out->temp, AT_FDCWD, out->path, RENAME_NOREPLACE) == 0)
             return 0;
         if (errno == EEXIST)
-            return io_fail("%s: was made by another process meanwhile, and is left as it is", out->path);
+            return io_fail("%s: was made by another process meanwhile, and is left as it is", out->name);
         /* EINVAL, ENOSYS: a file system without this call */
     }
     if (rename(out->temp, out->path))
-        return io_fail("%s: cannot be replaced: %s", out->path, strerror(errno));
+        return io_fail("%s: cannot be replaced: %s", out->name, strerror(errno));
     return 0;
 }
 
@@ -242,7 +244,7 @@ static int flush_folder(const struct io_target *out)
     char *folder = folder_of(out->path);
     int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1, err = 0;
     if (fd >= 0 && fsync(fd) && errno != EINVAL && errno != ENOTSUP)
-        err = io_fail("%s: was written, but its folder could not be flushed to disk: %s", out->path, strerror(errno));
+        err = io_fail("%s: was written, but its folder could not be flushed to disk: %s", out->name, strerror(errno));
     if (fd >= 0)
         close(fd);
     free(folder);
@@ -257,14 +259,14 @@ int io_target_commit(struct io_target *out)
     if (!err && out->replaces && stat(out->path, &info) == 0 && fchown(out->fd, info.st_uid, info.st_gid))
         errno = 0;
     if (!err && out->replaces && fchmod(out->fd, (mode_t)out->mode))
-        err = io_fail("%s: its permissions cannot be kept: %s", out->path, strerror(errno));
+        err = io_fail("%s: its permissions cannot be kept: %s", out->name, strerror(errno));
     if (!err && fsync(out->fd))
-        err = io_fail("%s: cannot be flushed to disk: %s", out->path, strerror(errno));
+        err = io_fail("%s: cannot be flushed to disk: %s", out->name, strerror(errno));
     if (!err) {
         int fd = out->fd;
         out->fd = -1;
         if (close(fd))
-            err = io_fail("%s: closing failed: %s", out->path, strerror(errno));
+            err = io_fail("%s: closing failed: %s", out->name, strerror(errno));
     }
     if (!err)
         err = rename_over(out);
@@ -285,6 +287,7 @@ void io_target_abandon(struct io_target *out)
         unlink(slots[out->slot].temp);
         atomic_store(&slots[out->slot].state, FREE);
     }
+    free(out->name);
     free(out->path);
     free(out->buffer);
     memset(out, 0, sizeof *out);

@@ -3,7 +3,7 @@ unisono simulate -q --cells 20000 --dims 30 -o s.h5ad
 cp s.h5ad old.h5ad
 unisono simulate -q --cells 50 -o old.bin.h5ad
 cp old.bin.h5ad out.h5ad
-limited() { (ulimit -f 1000 && "$@") 2>&1 | sed 's/[^ ]*\/run\///'; echo "exit ${PIPESTATUS[0]}"; }
+limited() { (ulimit -f 1000 && "$@") 2>&1; echo "exit $?"; }
 for out in out.npy out.tsv out.csv.gz; do
     limited unisono integrate s.h5ad --batch batch -q --max-rounds 0 -o $out
 done

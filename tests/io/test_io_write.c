@@ -352,6 +352,7 @@ static void no_space(void **state)
             limit_files(RLIM_INFINITY);
             assert_sentence(err, names[i]);
             assert_sentence(err, strerror(EFBIG));
+            assert_int_equal(strncmp(io_error(), scratch, strlen(scratch)), 0); /* the name as it was given */
             char *old = get_file(in_scratch(names[i]), &count);
             assert_string_equal(old, "old");
             free(old);
@@ -380,6 +381,7 @@ static void no_space_for_hdf5(void **state)
         limit_files(RLIM_INFINITY);
         assert_sentence(err, "a.h5ad");
         assert_sentence(err, strerror(EFBIG));
+        assert_int_equal(strncmp(io_error(), scratch, strlen(scratch)), 0);
         failed++;
         assert_int_equal(count_files(0), 1);
         assert_same_bytes(in_scratch("a.h5ad"), DATA("layouts.h5ad"));
