@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The build backend: scikit-build-core's, plus the C sources in the sdist.
 
-The library's sources lie outside this folder (``../../src``, ``../../include``), where a wheel can be built from them but an
-sdist cannot reach. While an sdist is made they are therefore copied to ``csrc``, which CMakeLists.txt prefers where it exists.
+The library's sources lie outside this folder (``../../src``, ``../../include``), where a wheel can
+be built from them but an sdist cannot reach. While an sdist is made they are therefore copied to
+``csrc``, which CMakeLists.txt prefers where it exists.
 """
 
 from __future__ import annotations

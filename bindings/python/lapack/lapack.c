@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dpotrf, dpotrs (Cholesky, lower triangle) and dgesv (pivoted LU) with LAPACK's calling convention: column-major, 32-bit sizes,
-   everything by address. Written for systems of at most some hundred unknowns. They are hidden in the shared library, so a LAPACK
-   that NumPy brought into the process is neither used nor disturbed. */
+/* dpotrf, dpotrs (Cholesky, lower triangle) and dgesv (pivoted LU) with LAPACK's calling
+   convention: column-major, 32-bit sizes, everything by address. Written for systems of at most
+   some hundred unknowns. They are hidden in the shared library, so a LAPACK that NumPy brought into
+   the process is neither used nor disturbed. */
 #include <math.h>
 
 void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *info);
-void dpotrs_(const char *uplo, const int *n, const int *nrhs, const double *a, const int *lda, double *b, const int *ldb, int *info);
-void dgesv_(const int *n, const int *nrhs, double *a, const int *lda, int *pivots, double *b, const int *ldb, int *info);
+void dpotrs_(const char *uplo, const int *n, const int *nrhs, const double *a, const int *lda,
+             double *b, const int *ldb, int *info);
+void dgesv_(const int *n, const int *nrhs, double *a, const int *lda, int *pivots, double *b,
+            const int *ldb, int *info);
 
 /* y -= x * factor, m numbers */
 static void subtract(double *y, const double *x, double factor, int m)
@@ -15,7 +18,8 @@ static void subtract(double *y, const double *x, double factor, int m)
         y[i] -= x[i] * factor;
 }
 
-/* A = L L'. info: j where the leading minor of order j is not positive; -1 for another triangle, which nobody here asks for. */
+/* A = L L'. info: j where the leading minor of order j is not positive; -1 for another triangle,
+   which nobody here asks for. */
 void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *info)
 {
     long stride = *lda;
@@ -34,7 +38,8 @@ void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *inf
     }
 }
 
-void dpotrs_(const char *uplo, const int *n, const int *nrhs, const double *a, const int *lda, double *b, const int *ldb, int *info)
+void dpotrs_(const char *uplo, const int *n, const int *nrhs, const double *a, const int *lda,
+             double *b, const int *ldb, int *info)
 {
     long stride = *lda;
     *info = *uplo == 'L' || *uplo == 'l' ? 0 : -1;
@@ -62,8 +67,10 @@ static void swap_rows(double *a, long stride, int columns, int i, int j)
     }
 }
 
-/* P A = L U, the largest entry of each column as pivot. info: j where that is zero; then nothing is solved. */
-void dgesv_(const int *n, const int *nrhs, double *a, const int *lda, int *pivots, double *b, const int *ldb, int *info)
+/* P A = L U, the largest entry of each column as pivot. info: j where that is zero; then nothing is
+   solved. */
+void dgesv_(const int *n, const int *nrhs, double *a, const int *lda, int *pivots, double *b,
+            const int *ldb, int *info)
 {
     long sa = *lda, sb = *ldb;
     *info = 0;

@@ -11,8 +11,10 @@ anndata = pytest.importorskip("anndata")
 pd = pytest.importorskip("pandas")
 
 SCANPY = (
-    "adata", "key", "basis", "adjusted_basis", "dtype", "flavor", "n_clusters", "max_iter_harmony", "max_iter_clustering",
-    "tol_harmony", "tol_clustering", "sigma", "theta", "tau", "ridge_lambda", "alpha", "batch_prune_threshold",
+    "adata", "key", "basis", "adjusted_basis", "dtype", "flavor", "n_clusters",
+    "max_iter_harmony", "max_iter_clustering",
+    "tol_harmony", "tol_clustering", "sigma", "theta", "tau", "ridge_lambda", "alpha",
+    "batch_prune_threshold",
     "correction_method", "block_proportion", "random_state", "rng", "colsum_algo", "verbose",
 )  # fmt: skip
 
@@ -72,8 +74,10 @@ def test_p46_keys(adata):
 
 def test_parameters_arrive(adata):
     unisono.pp.harmony_integrate(
-        adata, "Channel", n_clusters=5, max_iter_harmony=3, max_iter_clustering=6, tol_harmony=1e-4, tol_clustering=1e-5,
-        sigma=0.2, theta=1, tau=3, alpha=0.3, batch_prune_threshold=0.01, block_proportion=0.1, random_state=4,
+        adata, "Channel", n_clusters=5, max_iter_harmony=3, max_iter_clustering=6,
+        tol_harmony=1e-4, tol_clustering=1e-5,
+        sigma=0.2, theta=1, tau=3, alpha=0.3, batch_prune_threshold=0.01, block_proportion=0.1,
+        random_state=4,
         threads=1, lambda_=2,
     )  # fmt: skip
     params = adata.uns["X_pca_harmony"]["params"]

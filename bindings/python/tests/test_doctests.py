@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 import unisono
 
-MODULES = ["unisono", *(f"unisono.{m.name}" for m in pkgutil.iter_modules(unisono.__path__))]
+MODULES = [
+    "unisono",
+    *(f"unisono.{m.name}" for m in pkgutil.iter_modules(unisono.__path__) if m.name[0] in "_p"),
+]
 EXAMPLES = {
     test.name: test
     for name in MODULES

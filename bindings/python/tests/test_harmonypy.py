@@ -10,8 +10,10 @@ import unisono as hm
 from conftest import correlations, shared
 
 NAMES = (
-    "data_mat", "meta_data", "vars_use", "theta", "lamb", "sigma", "nclust", "tau", "block_size", "max_iter_harmony",
-    "max_iter_kmeans", "epsilon_cluster", "epsilon_harmony", "alpha", "batch_prop_cutoff", "verbose", "random_state",
+    "data_mat", "meta_data", "vars_use", "theta", "lamb", "sigma", "nclust", "tau",
+    "block_size", "max_iter_harmony",
+    "max_iter_kmeans", "epsilon_cluster", "epsilon_harmony", "alpha", "batch_prop_cutoff",
+    "verbose", "random_state",
     "ncores",
 )  # fmt: skip
 
@@ -36,8 +38,10 @@ def test_signature():
 def test_p60_defaults_are_harmonypy_s(blobs, table, ho):
     """Its defaults, said aloud, change nothing; but for the rule that ends a run."""
     said = hm.run_harmony(
-        blobs[0], table, "batch", theta=2, lamb=None, sigma=0.1, tau=0, block_size=0.05, max_iter_harmony=10,
-        max_iter_kmeans=4, epsilon_cluster=1e-3, alpha=0.2, batch_prop_cutoff=1e-5, random_state=0, ncores=0,
+        blobs[0], table, "batch", theta=2, lamb=None, sigma=0.1, tau=0, block_size=0.05,
+        max_iter_harmony=10,
+        max_iter_kmeans=4, epsilon_cluster=1e-3, alpha=0.2, batch_prop_cutoff=1e-5,
+        random_state=0, ncores=0,
     )  # fmt: skip
     assert said.Z_corr.tobytes() == ho.Z_corr.tobytes()
 
@@ -213,7 +217,7 @@ def test_p75_p76_beside_harmonypy(name):
 
 
 def test_p76_public_data_set_with_harmonypy_s_own_threshold():
-    """harmonypy's public test: every dimension correlates at least 0.9 with the R package's result."""
+    """harmonypy's public test asks that every dimension correlates at least 0.9 with R's result."""
     Z, meta = shared("pbmc_3500")
     from conftest import SHARED
 

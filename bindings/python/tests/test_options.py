@@ -55,9 +55,12 @@ def test_p50_theta(Z, labels, theta):
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("alpha", 0), ("alpha", -1), ("alpha", np.inf), ("alpha", np.nan), ("cutoff", -0.1), ("cutoff", 1.1),
-     ("block_size", 0), ("block_size", 2), ("lambda_", 0), ("lambda_", -1), ("max_rounds", -1), ("max_rounds", 1.5),
-     ("sweeps", 0), ("clusters", -1), ("clusters", 2.5), ("threads", 0), ("threads", -1), ("threads", 1.5),
+    [("alpha", 0), ("alpha", -1), ("alpha", np.inf), ("alpha", np.nan), ("cutoff", -0.1),
+    ("cutoff", 1.1),
+     ("block_size", 0), ("block_size", 2), ("lambda_", 0), ("lambda_", -1), ("max_rounds", -1),
+     ("max_rounds", 1.5),
+     ("sweeps", 0), ("clusters", -1), ("clusters", 2.5), ("threads", 0), ("threads", -1),
+     ("threads", 1.5),
      ("seed", -1), ("stop", "never"), ("backend", "gpu"), ("missing", "drop"), ("tau", -1)],
 )  # fmt: skip
 def test_p51_p79_out_of_range(Z, labels, option, value):

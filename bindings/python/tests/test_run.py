@@ -50,9 +50,11 @@ def test_p71_session_state_is_not_read_and_nothing_is_changed(blobs):
     def state():
         numpy_state = np.random.get_state()
         return (
-            random.getstate(), numpy_state[1].tobytes(), numpy_state[2:], dict(os.environ), list(warnings.filters),
-            np.geterr(), signal.getsignal(signal.SIGINT), logging.getLogger().level, list(logging.getLogger().handlers),
-            threading.active_count(), threading.excepthook, os.getcwd(), sys.gettrace(), sys.getswitchinterval(),
+            random.getstate(), numpy_state[1].tobytes(), numpy_state[2:],
+            dict(os.environ), list(warnings.filters), np.geterr(), os.getcwd(),
+            signal.getsignal(signal.SIGINT), sys.gettrace(), sys.getswitchinterval(),
+            logging.getLogger().level, list(logging.getLogger().handlers),
+            threading.active_count(), threading.excepthook,
         )  # fmt: skip
 
     before = state()
@@ -163,7 +165,9 @@ INTERRUPTED = """
             global adata
             adata = anndata.AnnData(np.zeros((30000, 1), "f"), obsm={"X_pca": Z})
             adata.obs["batch"] = batch.astype(str)
-            unisono.pp.harmony_integrate(adata, "batch", max_iter_harmony=100000, tol=-1, progress=tell)
+            unisono.pp.harmony_integrate(
+                adata, "batch", max_iter_harmony=100000, tol=-1, progress=tell
+            )
         else:
             unisono.harmonize(Z, batch, tol=-1, max_rounds=100000, progress=tell)
     def tell(p):
@@ -201,6 +205,32 @@ def test_ctrl_c(what):
         process.kill()
         process.stdout.close()
         process.wait()
+
+
+def test_an_interrupt_at_any_moment(blobs):
+    """Whatever instruction it hits: the call raises it or ends, and nothing is left behind."""
+    if not hasattr(signal, "setitimer"):
+        pytest.skip("no timers here")
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before, interrupted = signal.signal(signal.SIGALRM, interrupt), 0
+    try:
+        for delay in np.random.default_rng(0).uniform(0.0002, 0.03, 100):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, delay)
+                unisono.harmonize(*blobs, max_rounds=30, tol=-1, progress=lambda p: False)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                interrupted += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert interrupted > 10
+    time.sleep(0.1)
+    assert not [t for t in threading.enumerate() if t.name == "unisono"]
+    assert unisono.harmonize(*blobs).converged
 
 
 def test_progress_and_a_wish_to_stop(blobs):
@@ -253,7 +283,8 @@ def test_p57_terms(blobs):
 def test_p63_p64_quiet():
     text = """
         import numpy as np, unisono
-        unisono.harmonize(np.random.default_rng(0).normal(size=(600, 5)), np.arange(600) % 3, progress={})
+        Z = np.random.default_rng(0).normal(size=(600, 5))
+        unisono.harmonize(Z, np.arange(600) % 3, progress={})
     """
     for progress in (False, True):
         done = script(text.format(progress))
@@ -267,7 +298,10 @@ def test_p64_bar_on_a_terminal():
     import struct
     import termios
 
-    text = "import numpy as np, unisono; unisono.harmonize(np.eye(60), np.arange(60) % 3, progress=True, tol=-1)"
+    text = (
+        "import numpy as np, unisono; "
+        "unisono.harmonize(np.eye(60), np.arange(60) % 3, progress=True, tol=-1)"
+    )
     reader, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     subprocess.run([sys.executable, "-c", text], stderr=terminal, check=True, timeout=60)
@@ -289,7 +323,8 @@ def test_p65_logging(blobs):
     text = """
         import logging, sys, numpy as np, unisono
         logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(name)s %(message)s")
-        unisono.harmonize(np.random.default_rng(0).normal(size=(600, 5)), np.arange(600) % 3, progress=True, max_rounds=2)
+        Z = np.random.default_rng(0).normal(size=(600, 5))
+        unisono.harmonize(Z, np.arange(600) % 3, progress=True, max_rounds=2)
     """
     lines = script(text).stdout.splitlines()
     assert len(lines) == len(set(lines)) == 4 and all(line.startswith("unisono ") for line in lines)
@@ -301,7 +336,8 @@ def test_p82_threads_of_the_affinity():
     text = """
         import os, numpy as np, unisono
         os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
-        print(unisono.harmonize(np.eye(60), np.arange(60) % 3).threads, unisono.plan(3, [1, 2] * 5).threads)
+        result = unisono.harmonize(np.eye(60), np.arange(60) % 3)
+        print(result.threads, unisono.plan(3, [1, 2] * 5).threads)
     """
     assert script(text).stdout == "1 1\n"
 
@@ -314,8 +350,9 @@ def test_p90_size_and_needs():
     assert size < 30e6
     text = """
         import sys, unisono
-        heavy = {"scipy", "pandas", "anndata", "matplotlib", "tqdm", "torch", "sklearn"} & set(sys.modules)
-        print(sorted(heavy), unisono.__version__ == unisono.harmonize([[0.0], [1.0]], [0, 1]).version)
+        heavy = {"scipy", "pandas", "anndata", "matplotlib", "tqdm", "torch", "sklearn"}
+        result = unisono.harmonize([[0.0], [1.0]], [0, 1])
+        print(sorted(heavy & set(sys.modules)), unisono.__version__ == result.version)
     """
     done = script(text)
     assert done.stdout == "[] True\n", done.stderr

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """unisono: Harmony v2 batch integration of single-cell embeddings.
 
-``harmonize`` takes arrays, ``pp.harmony_integrate`` an AnnData (scanpy's parameters), ``run_harmony`` what harmonypy takes.
+``harmonize`` takes arrays, ``pp.harmony_integrate`` an AnnData (scanpy's parameters),
+``run_harmony`` what harmonypy takes.
 """
 
 from . import pp

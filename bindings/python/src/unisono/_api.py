@@ -20,7 +20,7 @@ from ._run import Progress, Run, carry_out
 
 
 class Backend(NamedTuple):
-    """One backend of this build: its name, whether this machine can run it, and on what or why not."""
+    """A backend of this build: name, whether this machine can run it, on what or why not."""
 
     name: str
     usable: bool
@@ -59,13 +59,15 @@ def _align(variable: Variable, embedding: Embedding) -> Variable:
         if not index.is_unique:
             twice = index[index.duplicated()][0]
             raise ValueError(
-                f"{side} has the cell name {str(twice)!r} twice, so labels cannot be put in order by name"
+                f"{side} has the cell name {str(twice)!r} twice, "
+                "so labels cannot be put in order by name"
             )
     place = names.get_indexer(cells)
     if (place < 0).any():
         lacking = cells[int(np.argmax(place < 0))]
         raise ValueError(
-            f'"{what}" has no label for cell {str(lacking)!r}: the cell names of the embedding and of the labels must be the same'
+            f'"{what}" has no label for cell {str(lacking)!r}: '
+            "the cell names of the embedding and of the labels must be the same"
         )
     logger.info('the labels of "%s" are put in the order of the embedding, by cell name', what)
     return Variable(variable.name, variable.level[place], variable.names, cells)
@@ -108,7 +110,8 @@ def run_on(
     result = Result(run, report, corrected, variables, settings.as_dict())
     logger.info(
         "%d cells, %d clusters, %d rounds in %.3g s on %s, %d threads: %s",
-        result.n_cells, result.n_clusters, result.n_rounds, report.seconds["run"], report.backend, report.threads, report.reason_text,
+        result.n_cells, result.n_clusters, result.n_rounds, report.seconds["run"],
+        report.backend, report.threads, report.reason_text,
     )  # fmt: skip
     return result
 
@@ -128,11 +131,13 @@ def harmonize(
     Parameters
     ----------
     Z : (n_cells, n_dims)
-        Any array, order, stride and real type; DataFrame, sparse matrix, tensor. Rows are cells. It is not changed.
+        Any array, order, stride and real type; DataFrame, sparse matrix, tensor. Rows are cells. It
+        is not changed.
     labels : (n_cells,)
-        The batch of each cell: list, array, Series, Categorical, arrow array; texts, whole numbers or booleans. Several
-        variables: a DataFrame, a dict, or an array (n_cells, n_variables). If both ``Z`` and the labels are pandas objects that
-        name the cells, the labels are put in order by name.
+        The batch of each cell: list, array, Series, Categorical, arrow array; texts, whole numbers
+        or booleans. Several variables: a DataFrame, a dict, or an array (n_cells, n_variables). If
+        both ``Z`` and the labels are pandas objects that name the cells, the labels are put in
+        order by name.
     combine : bool, default False
         Take the combinations of several variables' levels as one variable.
     centroids : (n_clusters, n_dims), optional
@@ -140,9 +145,10 @@ def harmonize(
     dtype : default float32
         Of the corrected embedding. The computation is the same.
     progress : bool or callable, default False
-        True: a bar (tqdm where it is installed, on a terminal or in a notebook), else messages through ``logging``. A callable
-        is given a :class:`unisono.Progress` after every round, in the caller's thread; if it returns true the run stops, and the
-        result is that of the last round.
+        True: a bar (tqdm where it is installed, on a terminal or in a notebook), else messages
+        through ``logging``. A callable is given a :class:`unisono.Progress` after every round, in
+        the caller's thread; if it returns true the run stops, and the result is that of the last
+        round.
     **options
         As below; None is the default. ``sigma`` may also be one value per cluster.
 
@@ -180,7 +186,7 @@ harmonize.__doc__ = (harmonize.__doc__ or "").replace(
 
 
 class Plan(NamedTuple):
-    """What a run would take: sizes, the most memory it holds at once besides the caller's arrays, threads, backend."""
+    """What a run would take; ``bytes``: at most, the caller's own arrays not counted."""
 
     n_cells: int
     n_dims: int

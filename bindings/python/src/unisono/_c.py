@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The C interface: the one mirror of include/unisono.h.
 
-Every struct here has the fields of its namesake in the order of the header; tests/test_layout.py compares sizes, offsets and
-enumerators with what a C compiler says. Nothing else in the package knows a layout.
+Every struct here has the fields of its namesake in the order of the header; tests/test_layout.py
+compares sizes, offsets and enumerators with what a C compiler says. Nothing else in the package
+knows a layout.
 """
 
 from __future__ import annotations
@@ -275,8 +276,8 @@ def _load() -> ctypes.CDLL:
         library = ctypes.CDLL(str(path))
     except OSError as error:
         raise ImportError(
-            f"the shared library of unisono cannot be loaded ({error}); the package must be installed "
-            "(pip install ./bindings/python), it does not run from its source folder"
+            f"the shared library of unisono cannot be loaded ({error}); the package must be "
+            "installed (pip install ./bindings/python), it does not run from its source folder"
         ) from None
     for function, (result, arguments) in _PROTOTYPES.items():
         getattr(library, function).restype = result

@@ -40,7 +40,7 @@ def no_such(where: str, kind: str, name: Any, names: Sequence[Any]) -> ValueErro
 def variables_of(
     table: Any, key: str | Sequence[str], where: str, force: bool, combine: bool
 ) -> list[Variable]:
-    """The batch variables that are columns of a table: a DataFrame, a dict of columns, anything with ``table[name]``."""
+    """The batch variables that are columns of a DataFrame, or anything with ``table[name]``."""
     names = list(
         table.columns
         if hasattr(table, "columns")
@@ -57,7 +57,7 @@ def variables_of(
 
 
 def seed_of(random_state: Any) -> Any:
-    """A seed from an integer, or drawn from a generator that the caller gives; None is the default seed.
+    """A seed from an integer or a generator; None is the default seed.
 
     The generator is asked once. NumPy's global one is never touched.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whatever holds an embedding -> a NumPy array that the library can read in place, and the cells' and dimensions' names."""
+"""Whatever holds an embedding -> a NumPy array that the library can read in place."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class Embedding:
     Attributes
     ----------
     values
-        (n_cells, n_dims) float32 or float64, any strides. The caller's own memory wherever it can be read as it is.
+        (n_cells, n_dims) float32 or float64, any strides. The caller's own memory wherever it can
+        be read as it is.
     cells
         The index of a DataFrame, else None.
     columns
@@ -50,8 +51,8 @@ def _from_device(data: Any) -> Any:
             logger.info("the embedding is copied from the device to this machine's memory")
             return getattr(data, method)()
     raise TypeError(
-        f"the embedding ({type(data).__name__}) lies on a device and has no way to copy it to this machine's memory; "
-        "give it as a NumPy array"
+        f"the embedding ({type(data).__name__}) lies on a device and has no way to copy it to this "
+        "machine's memory; give it as a NumPy array"
     )
 
 
@@ -74,7 +75,7 @@ def _as_array(data: Any) -> np.ndarray:
         try:
             return np.from_dlpack(data)
         except (BufferError, RuntimeError, TypeError):
-            pass  # read-only memory or an element type that DLPack's consumer does not know: by the ways of asarray then
+            pass  # read-only memory, or a type that NumPy's DLPack does not know: asarray then
     return np.asarray(data)
 
 
@@ -110,7 +111,8 @@ def take(data: Any) -> Embedding:
         plain = all(isinstance(dtype, np.dtype) for dtype in data.dtypes)
         values = data.to_numpy() if plain else data.to_numpy(dtype=np.float64, na_value=np.nan)
     elif np.ma.isMaskedArray(data):
-        values = data.astype(np.promote_types(data.dtype, np.float32)).filled(np.nan)
+        values = np.array(data.data, np.promote_types(data.dtype, np.float32))
+        values[np.ma.getmaskarray(data)] = np.nan
     else:
         values = _as_array(data)
     if values.ndim != 2:

@@ -20,7 +20,9 @@ from ._run import Progress
 
 
 class Harmony:
-    """A run under harmonypy 2's names. N cells, d dimensions, K clusters, B batches with cells over all variables.
+    """A run under harmonypy 2's names.
+
+    N cells, d dimensions, K clusters, B batches with cells over all variables.
 
     Attributes
     ----------
@@ -44,8 +46,10 @@ class Harmony:
         Softness of the clusters.
     K, N, d, B : int
         Sizes.
-    objective_harmony, objective_kmeans, objective_kmeans_dist, objective_kmeans_entropy, objective_kmeans_cross : list
-        The objective before the first round and after every round; the same for every sweep; and its three terms.
+    objective_harmony, objective_kmeans, objective_kmeans_dist, objective_kmeans_entropy,
+    objective_kmeans_cross : list
+        The objective before the first round and after every round; the same for every sweep; and
+        its three terms.
     kmeans_rounds : list
         Sweeps in each round.
     run : Result
@@ -135,7 +139,7 @@ class Harmony:
 def _per_variable(
     values: Any, variables: Sequence[Variable], name: str, intercept: bool = False
 ) -> Any:
-    """One value, one per variable, or, as harmonypy also takes them, one per batch; the library knows the first two."""
+    """The library takes one value or one per variable; harmonypy also one per batch."""
     if values is None or isinstance(values, str) or np.ndim(values) == 0:
         return values
     array = np.asarray(values, dtype=np.float64).reshape(-1)
@@ -147,7 +151,8 @@ def _per_variable(
     if intercept and len(array) == sum(sizes) + 1:
         if array[0] != 0:
             raise NotImplementedError(
-                f"{name}[0] is {array[0]:g}; a penalty of the intercept is not in this package, it must be 0"
+                f"{name}[0] is {array[0]:g}; a penalty of the intercept is not in this package, "
+                "it must be 0"
             )
         array = array[1:]
     if len(array) != sum(sizes):
@@ -155,7 +160,8 @@ def _per_variable(
     parts = np.split(array, np.cumsum(sizes)[:-1])
     if any((part != part[0]).any() for part in parts):
         raise NotImplementedError(
-            f"{name} with different values for the batches of one variable is not in this package; give one per variable"
+            f"{name} with different values for the batches of one variable is not in this package; "
+            "give one per variable"
         )
     return [part[0] for part in parts]
 
@@ -178,7 +184,8 @@ def _automatic(lamb: Any) -> bool:
 
 def _record_every_sweep(settings: Settings) -> None:
     """harmonypy has an objective for every sweep. The library leaves out those that cannot end a
-    round; a window in which they could, and a tolerance that never does, are the same run with them.
+    round; a window in which they could, and a tolerance that never does, are the same run with
+    them.
     """
     if settings.c.sweeps <= settings.c.window + 1:
         settings.c.window, settings.c.sweep_tol = 1, -1.0
@@ -210,15 +217,17 @@ def run_harmony(
 ) -> Harmony:
     """Harmony under harmonypy 2's signature: change the import, keep the code.
 
-    None is the library's default, which for every parameter but ``epsilon_harmony`` is harmonypy's. Without ``epsilon_harmony`` a
-    run ends when the correction has settled; with it, when the objective changes by less than this share, as in harmonypy.
+    None is the library's default, which for every parameter but ``epsilon_harmony`` is harmonypy's.
+    Without ``epsilon_harmony`` a run ends when the correction has settled; with it, when the
+    objective changes by less than this share, as in harmonypy.
 
     Parameters
     ----------
     data_mat : (N, d)
         The embedding, cells as rows; it is never turned around.
     meta_data
-        A DataFrame, or a dict of columns, with a row per cell. If it and ``data_mat`` name their cells they are matched by name.
+        A DataFrame, or a dict of columns, with a row per cell. If it and ``data_mat`` name their
+        cells they are matched by name.
     vars_use
         Column(s) of ``meta_data``.
     theta, tau
@@ -238,7 +247,8 @@ def run_harmony(
     batch_prop_cutoff
         A batch with at most this share of its cells in a cluster is left alone there.
     verbose
-        Messages through the logger "unisono", which shows none unless the application asks for them.
+        Messages through the logger "unisono", which shows none unless the application asks for
+        them.
     random_state
         A seed, or a generator that one is drawn from.
     ncores
@@ -260,12 +270,23 @@ def run_harmony(
     embedding = take(_numeric_columns(data_mat))
     variables = variables_of(meta_data, vars_use, "meta_data", False, combine)
     settings = Settings(
-        theta=_per_variable(theta, variables, "theta"), tau=tau, sigma=sigma, clusters=nclust, block_size=block_size,
-        lambda_=None if _automatic(lamb) else _per_variable(lamb, variables, "lamb", intercept=True),
-        max_rounds=max_iter_harmony, sweeps=max_iter_kmeans, sweep_tol=epsilon_cluster, tol=epsilon_harmony,
-        stop=None if epsilon_harmony is None else "objective", alpha=alpha, cutoff=batch_prop_cutoff,
-        seed=seed_of(random_state), threads=ncores or None, terms=True,
-    )  # fmt: skip
+        theta=_per_variable(theta, variables, "theta"),
+        lambda_=None if _automatic(lamb) else _per_variable(lamb, variables, "lamb", True),
+        sigma=sigma,
+        clusters=nclust,
+        tau=tau,
+        block_size=block_size,
+        max_rounds=max_iter_harmony,
+        sweeps=max_iter_kmeans,
+        sweep_tol=epsilon_cluster,
+        tol=epsilon_harmony,
+        stop=None if epsilon_harmony is None else "objective",
+        alpha=alpha,
+        cutoff=batch_prop_cutoff,
+        seed=seed_of(random_state),
+        threads=ncores or None,
+        terms=True,
+    )
     _record_every_sweep(settings)
     result = run_on(
         embedding,

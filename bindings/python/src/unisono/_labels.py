@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Labels of any kind -> a level per cell.
 
-Labels become text first, so that 1, 1.0 and "1" are the same level whatever held them, as in the program. A categorical's
-levels keep the order of its categories; others are sorted, by value where all are numbers, else by their bytes.
+Labels become text first, so that 1, 1.0 and "1" are the same level whatever held them, as in the
+program. A categorical's levels keep the order of its categories; others are sorted, by value where
+all are numbers, else by their bytes.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Variable:
     def batch(self) -> _c.Batch:
         """The C struct; valid while this object lives."""
         self.level = np.ascontiguousarray(self.level, np.int32)
-        # A variable without any level has missing labels only; the library says so if it is told of one level.
+        # A variable without any level has missing labels only; the library says so if it is told of
+        # one level.
         names = [name.encode("utf-8", "replace") for name in self.names] or [b"none"]
         pointers = (ctypes.c_char_p * len(names))(*names)
         self._keep = [names, pointers]
@@ -81,8 +83,9 @@ def _text_of(value: Any) -> str:
 
 def _refuse_continuous(name: str | None, value: Any, cell: int) -> None:
     raise ValueError(
-        f'"{name or "batch"}" holds numbers that are not whole (first {value} at cell {cell + 1}, from 1): continuous variables '
-        "are not supported as batches, regress them out first, or set force to take every distinct value as a level"
+        f'"{name or "batch"}" holds numbers that are not whole (first {value} at cell {cell + 1}, '
+        "from 1): continuous variables are not supported as batches, regress them out first, or "
+        "set force to take every distinct value as a level"
     )
 
 
@@ -142,10 +145,11 @@ def _from_objects(array: np.ndarray, name: str | None, force: bool) -> tuple[np.
             (value for value in values if getattr(value, "__hash__", None) is None), values[0]
         )
         raise TypeError(
-            f'"{name or "batch"}" has a {type(odd).__name__} as label; labels are texts, whole numbers or booleans. '
-            "Give several variables as a DataFrame or a dict"
+            f'"{name or "batch"}" has a {type(odd).__name__} as label; labels are texts, whole '
+            "numbers or booleans. Give several variables as a DataFrame or a dict"
         ) from None
-    texts, number = [], np.empty(len(seen) + 1, np.int64)
+    texts: list[str] = []
+    number = np.empty(len(seen) + 1, np.int64)
     number[-1] = -1
     for i, value in enumerate(seen):
         number[i] = -1
@@ -162,7 +166,8 @@ def _from_categorical(values: Any, name: str | None) -> tuple[np.ndarray, list[s
     codes, texts = np.asarray(values.codes), [_text_of(value) for value in values.categories]
     if codes.size and int(codes.max()) >= len(texts):
         raise ValueError(
-            f'"{name or "batch"}" is a corrupt categorical: code {codes.max()}, but {len(texts)} categories'
+            f'"{name or "batch"}" is a corrupt categorical: code {codes.max()}, '
+            f"but {len(texts)} categories"
         )
     if len(set(texts)) < len(texts):  # categories 1 and "1" are one level
         return _sorted_levels(codes, texts)
@@ -190,7 +195,8 @@ def _plain_array(labels: Any, name: str | None) -> np.ndarray:
         values = values.reshape(-1)
     if values.ndim != 1:
         raise ValueError(
-            f'"{name or "batch"}" must be one label per cell, on one axis; it has the shape {values.shape}'
+            f'"{name or "batch"}" must be one label per cell, on one axis; '
+            f"it has the shape {values.shape}"
         )
     if values.dtype.kind in "mM":  # times: as text, for as objects some units are bare integers
         texts = values.astype(str).astype(object)
@@ -205,7 +211,7 @@ def encode(labels: Any, name: str | None = None, force: bool = False) -> Variabl
     Parameters
     ----------
     labels
-        (n_cells,) texts, whole numbers or booleans: list, array, Series, Categorical, arrow array, ...
+        (n_cells,) texts, whole numbers or booleans: list, array, Series, Categorical, ...
     name
         For messages; the Series' own by default.
     force
@@ -215,7 +221,8 @@ def encode(labels: Any, name: str | None = None, force: bool = False) -> Variabl
         return labels
     if isinstance(labels, (str, bytes)) or not hasattr(labels, "__len__"):
         raise TypeError(
-            f"the labels are a {type(labels).__name__}; give one label per cell, as list, array, Series or Categorical"
+            f"the labels are a {type(labels).__name__}; give one label per cell, as list, array, "
+            "Series or Categorical"
         )
     own_name, cells = getattr(labels, "name", None), getattr(labels, "index", None)
     name = name if name is not None else None if own_name is None else str(own_name)
@@ -250,7 +257,7 @@ def joined(variables: Sequence[Variable]) -> Variable:
 
 
 def encode_all(labels: Any, force: bool = False) -> list[Variable]:
-    """The variables in ``labels``: one column of labels, or several in a DataFrame, a dict or an array of two axes."""
+    """The variables in a column of labels, a DataFrame, a dict or an array of two axes."""
     if hasattr(labels, "columns") and hasattr(labels, "__getitem__"):
         cells = getattr(labels, "index", None)
         found = [encode(labels[column], str(column), force) for column in labels.columns]

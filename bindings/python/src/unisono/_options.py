@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Keyword arguments -> the C options. Names, defaults and ranges are the library's table's; nothing of it is repeated here."""
+"""Keyword arguments -> the C options.
+
+Names, defaults and ranges are those of the library's table; nothing of it is repeated here.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ class Option(NamedTuple):
     name
         As a keyword argument: ``max_rounds``. A Python keyword has a ``_`` at its end: ``lambda_``.
     kind
-        ``"int"``, ``"real"``, ``"values"`` (one, or one per batch variable), ``"choice"`` or ``"flag"``.
+        ``"int"``, ``"real"``, ``"values"`` (one, or one per batch variable), ``"choice"`` or
+        ``"flag"``.
     default
         As text; ``"auto"`` where automatic.
     choices
@@ -184,7 +188,7 @@ class Settings:
         return bool(self.c.force)
 
     def check_dims(self, n_dims: int) -> None:
-        """The C interface takes the centroids' dimensions to be the embedding's: here they are still known."""
+        """The C interface assumes that centroids have the embedding's dimensions."""
         if self.c.centroids and self.keep and self.keep[-1].shape[1] != n_dims:
             raise ValueError(
                 f"the centroids have {self.keep[-1].shape[1]} dimensions, the embedding {n_dims}"

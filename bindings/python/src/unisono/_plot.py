@@ -32,7 +32,8 @@ def plot_convergence(result: Any, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     result
-        A :class:`unisono.Result`, what :func:`unisono.run_harmony` returns, or the ``uns`` entry of a corrected AnnData.
+        A :class:`unisono.Result`, what :func:`unisono.run_harmony` returns, or the ``uns`` entry of
+        a corrected AnnData.
     ax
         Where to draw; a new figure by default.
 
@@ -43,8 +44,6 @@ def plot_convergence(result: Any, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import numpy as np, unisono
-    ...
-    ... matplotlib.use("Agg")
     >>> Z = np.random.default_rng(0).normal(size=(300, 5))
     >>> unisono.plot_convergence(unisono.harmonize(Z, ["a", "b"] * 150)).get_xlabel()
     'round'
@@ -84,7 +83,7 @@ def plot_before_after(
     dims: tuple[int, int] = (0, 1),
     max_cells: int = 20000,
 ) -> Figure:
-    """Draws two dimensions of an embedding before and after the correction, coloured by ``adata.obs[key]``.
+    """Draws two dimensions of an embedding before and after, coloured by ``adata.obs[key]``.
 
     Parameters
     ----------
@@ -104,8 +103,6 @@ def plot_before_after(
     Examples
     --------
     >>> import anndata, numpy as np, unisono
-    ...
-    ... matplotlib.use("Agg")
     >>> adata = anndata.AnnData(
     ...     np.zeros((60, 1), np.float32),
     ...     obsm={"X_pca": np.random.default_rng(0).normal(size=(60, 5))},

@@ -20,17 +20,18 @@ _MODEL = ("R", "Y", "Y_start", "O", "E", "lambda_", "W", "theta", "sigma")
 class Result:
     """The result of :func:`unisono.harmonize`.
 
-    The corrected embedding is there at once; the other arrays are made when they are asked for, and kept. Until :meth:`close` is
-    called, or the object is gone, the library's memory of the run stays for them. A result can be pickled and copied: it then
-    holds all of its arrays. ``np.asarray(result)`` is the corrected embedding.
+    The corrected embedding is there at once; the other arrays are made when they are asked for, and
+    kept. Until :meth:`close` is called, or the object is gone, the library's memory of the run
+    stays for them. A result can be pickled and copied: it then holds all of its arrays.
+    ``np.asarray(result)`` is the corrected embedding.
 
     N cells, d dimensions, K clusters, B levels of all batch variables in order.
 
     Attributes
     ----------
     embedding
-        (N, d) float32, the embedding with the batch effect removed; a DataFrame with the same names where one was given. Cells
-        without a label (``missing="skip"``) are as they came.
+        (N, d) float32, the embedding with the batch effect removed; a DataFrame with the same names
+        where one was given. Cells without a label (``missing="skip"``) are as they came.
     R
         (N, K) float32, soft assignments; rows sum to 1, those of skipped cells are zeros.
     Y
@@ -56,11 +57,11 @@ class Result:
     n_cells, n_skipped, n_dims, n_levels, n_clusters
         Sizes; ``n_levels`` counts levels with cells.
     rounds
-        One dict per round: ``sweeps``, ``objective``, ``objective_change``, ``change``, ``pruned_pairs``,
-        ``skipped_clusters``, ``seconds``.
+        One dict per round: ``sweeps``, ``objective``, ``objective_change``, ``change``,
+        ``pruned_pairs``, ``skipped_clusters``, ``seconds``.
     objectives
-        One dict per sweep whose objective was computed: ``round``, ``sweep`` (0, 0: the start), ``total``, ``distance``,
-        ``entropy`` (NaN unless ``terms``), ``diversity``.
+        One dict per sweep whose objective was computed: ``round``, ``sweep`` (0, 0: the start),
+        ``total``, ``distance``, ``entropy`` (NaN unless ``terms``), ``diversity``.
     n_rounds, converged, reason
         How it ended; ``reason`` in words.
     warnings
@@ -159,15 +160,17 @@ class Result:
         return self._report.reason in (_c.Reason.ONE_LEVEL, _c.Reason.NO_ROUNDS)
 
     def model(self) -> dict[str, np.ndarray]:
-        """What the result was made of, under the names that the program's ``--model`` has: R, Y, Y_start, O, E, lambda, W,
-        theta, sigma. The corrected embedding is ``Z - R W`` with the W of each cell's level."""
+        """What the result was made of, under the names that the program's ``--model`` has: R, Y,
+        Y_start, O, E, lambda, W, theta, sigma. The corrected embedding is ``Z - R W`` with the W of
+        each cell's level.
+        """
         if self.unchanged:
             raise ValueError(f"this run has no model: {self.reason}")
         return {name.rstrip("_"): getattr(self, name) for name in _MODEL}
 
     def save_model(self, path: str | Path) -> None:
         """Writes :meth:`model` as .npz; ``np.load`` reads it back, bit by bit."""
-        np.savez(path, **self.model())
+        np.savez(path, **self.model())  # type: ignore[arg-type]
 
     def close(self) -> None:
         """Lets the library's memory of the run go. Arrays already read stay."""
@@ -197,6 +200,7 @@ class Result:
 
     def __repr__(self) -> str:
         return (
-            f"<unisono.Result: {self.n_cells} cells x {self.n_dims} dimensions, {self.n_levels} levels of "
-            f"{', '.join(self.variables)}, {self.n_clusters} clusters, {self.n_rounds} rounds: {self.reason}>"
+            f"<unisono.Result: {self.n_cells} cells x {self.n_dims} dimensions, {self.n_levels} "
+            f"levels of {', '.join(self.variables)}, {self.n_clusters} clusters, "
+            f"{self.n_rounds} rounds: {self.reason}>"
         )

@@ -69,7 +69,8 @@ class Report(NamedTuple):
 
 
 def _close(pointer: int, pid: int) -> None:
-    # A child made by fork has no worker threads to wait for; what the run holds ends with the child.
+    # A child made by fork has no worker threads to wait for; what the run holds ends with the
+    # child.
     if os.getpid() == pid:
         _c.library.uni_close(pointer)
 
@@ -103,21 +104,27 @@ class Run:
             ctypes.byref(self._settings.c),
         )
         _c.check(status)
+        assert pointer.value is not None
         self._pointer = pointer.value
-        # The cancel flag and the callback are named here because the library refers to them until it is closed.
+        # The cancel flag and the callback are named here because the library refers to them until
+        # it is closed.
         self._finalizer = weakref.finalize(
             self, _close_and_let_go, self._pointer, self._pid, [self._cancel, self._settings]
         )
 
     def run(self) -> None:
         status = _c.library.uni_run(self._pointer)
-        if status == _c.Status.STOPPED and not self._cancel.value:
+        if status == _c.Status.STOPPED and not self.cancelled:
             return  # the caller's own wish: what the last round left can be read
         _c.check(status)
 
     def cancel(self) -> None:
         """Any thread may call this: the run gives up within milliseconds."""
         self._cancel.value = 1
+
+    @property
+    def cancelled(self) -> bool:
+        return bool(self._cancel.value)
 
     def report(self) -> Report:
         s = _c.library.uni_summary(self._pointer).contents
@@ -155,7 +162,8 @@ class Run:
                 raise RuntimeError("this result was closed; read what you need before")
             if os.getpid() != self._pid:
                 raise RuntimeError(
-                    "this result was made before the process forked; read what you need before forking"
+                    "this result was made before the process forked; "
+                    "read what you need before forking"
                 )
             shape = (ctypes.c_int64 * 3)()
             _c.check(_c.library.uni_shape(self._pointer, what, shape))
@@ -196,10 +204,12 @@ class _Question:
 
 
 def carry_out(run: Run, work: Callable[[], Any], progress: Callable[[Progress], Any] | None) -> Any:
-    """Does ``work``, in which ``run`` is opened and run; Ctrl-C makes it give up and is raised again.
+    """Does ``work``, in which ``run`` is opened and run; Ctrl-C makes it give up and is raised
+    again.
 
-    In the main thread, which is the one that gets signals, the work is done in a thread of its own while this one waits: signals
-    then arrive although the library computes. ``progress`` is always called in the caller's thread.
+    In the main thread, which is the one that gets signals, the work is done in a thread of its own
+    while this one waits: signals then arrive although the library computes. ``progress`` is always
+    called in the caller's thread.
     """
     if threading.current_thread() is not threading.main_thread():
         return _here(run, work, progress)
@@ -208,7 +218,10 @@ def carry_out(run: Run, work: Callable[[], Any], progress: Callable[[Progress], 
     def ask(p: Progress) -> bool:
         question = _Question(p)
         mail.put(question)
-        question.answered.wait()
+        # Ctrl-C may lose the question between the mail and its reader, at any instruction.
+        while not question.answered.wait(0.05):
+            if run.cancelled:
+                return True
         return question.stop
 
     def job() -> None:
@@ -225,7 +238,7 @@ def carry_out(run: Run, work: Callable[[], Any], progress: Callable[[Progress], 
         result, error = _wait(mail, progress)
     except BaseException:
         run.cancel()
-        _wait_out(thread, mail)
+        _wait_out(thread)
         run.close()
         raise
     thread.join()
@@ -247,14 +260,15 @@ def _wait(
             item.answered.set()  # an exception leaves stop set
 
 
-def _wait_out(thread: threading.Thread, mail: queue.SimpleQueue[Any]) -> None:
-    """Waits for a cancelled run; further Ctrl-C change nothing, for the end is milliseconds away."""
+def _wait_out(thread: threading.Thread) -> None:
+    """Waits for a cancelled run.
+
+    Further Ctrl-C change nothing, for the end is milliseconds away.
+    """
     while thread.is_alive():
         try:
-            item = mail.get(timeout=0.05)
-            if isinstance(item, _Question):
-                item.answered.set()
-        except (queue.Empty, KeyboardInterrupt):
+            thread.join(0.05)
+        except KeyboardInterrupt:
             pass
 
 

@@ -59,18 +59,20 @@ def harmony_integrate(
     progress: bool | Callable[[Progress], Any] | None = None,
     **options: Any,
 ) -> None:
-    """Corrects an embedding in ``adata.obsm``: the function of this name in scanpy and rapids-singlecell.
+    """Corrects an embedding in ``adata.obsm``: the function of this name in scanpy and
+    rapids-singlecell.
 
-    Parameters not given have the library's defaults, which are those of the R package harmony 2, except for the stopping rule
-    across rounds: a run ends when the correction has settled. A ``tol_harmony`` selects the R package's rule, which looks at the
-    objective, with that tolerance.
+    Parameters not given have the library's defaults, which are those of the R package harmony 2,
+    except for the stopping rule across rounds: a run ends when the correction has settled. A
+    ``tol_harmony`` selects the R package's rule, which looks at the objective, with that tolerance.
 
     Parameters
     ----------
     adata
         The annotated data, in memory or backed.
     key
-        Column(s) of ``adata.obs``. Several are several batch variables, each with its own theta, tau and penalty.
+        Column(s) of ``adata.obs``. Several are several batch variables, each with its own theta,
+        tau and penalty.
     basis, adjusted_basis
         Entries of ``adata.obsm``: what is corrected, (n_cells, n_dims), and where the result goes.
     dtype
@@ -109,8 +111,9 @@ def harmony_integrate(
     Returns
     -------
     None
-        ``adata.obsm[adjusted_basis]`` is the corrected embedding, (n_cells, n_dims), and ``adata.uns[adjusted_basis]`` says how
-        it was made: parameters, version, seed, rounds, objectives. If anything fails, ``adata`` is as it was.
+        ``adata.obsm[adjusted_basis]`` is the corrected embedding, (n_cells, n_dims), and
+        ``adata.uns[adjusted_basis]`` says how it was made: parameters, version, seed, rounds,
+        objectives. If anything fails, ``adata`` is as it was.
 
     Examples
     --------
@@ -176,7 +179,8 @@ def _refuse_other_methods(
         raise ValueError(f'flavor is {flavor!r}; it must be "harmony2"')
     if ridge_lambda is not None:
         warn(
-            'ridge_lambda is ignored with flavor="harmony2"; use alpha for the automatic penalty, lambda_ for a fixed one'
+            'ridge_lambda is ignored with flavor="harmony2"; '
+            "use alpha for the automatic penalty, lambda_ for a fixed one"
         )
     for name, value in (("correction_method", correction_method), ("colsum_algo", colsum_algo)):
         if value is not None:
@@ -191,7 +195,8 @@ def _check_writable(adata: Any, key: str) -> None:
         raise TypeError(f"adjusted_basis is {key!r}; it must be a name in obsm")
     if getattr(adata, "is_view", False) and getattr(adata, "isbacked", False):
         raise ValueError(
-            "adata is a view of a backed AnnData, which cannot be written to; call its to_memory() first"
+            "adata is a view of a backed AnnData, which cannot be written to; "
+            "call its to_memory() first"
         )
 
 
