@@ -47,15 +47,17 @@ int uni_normalise(float *row, int64_t D)
     return 1;
 }
 
-/* A float64 beyond float32's range counts as infinite: it would become so. The difference of a finite value with itself is 0. */
+/* A float64 beyond float32's range counts as infinite: it would become so. An exponent of all ones is a NaN or an infinity. */
 static int row_is_finite(const struct uni_matrix *m, int64_t i)
 {
     if (m->dtype == UNI_FLOAT32 && m->col_stride == 4 && (uintptr_t)m->data % 4 == 0 && m->row_stride % 4 == 0) {
-        const float *row = (const float *)(const void *)((const char *)m->data + i * m->row_stride);
-        float sum = 0;
-        for (int64_t j = 0; j < m->n_dims; j++)
-            sum += row[j] - row[j];
-        return sum == 0;
+        const uint32_t *row = (const uint32_t *)(const void *)((const char *)m->data + i * m->row_stride);
+        uint32_t most = 0;
+        for (int64_t j = 0; j < m->n_dims; j++) {
+            uint32_t bits = row[j] & 0x7f800000u;
+            most = bits > most ? bits : most;
+        }
+        return most != 0x7f800000u;
     }
     for (int64_t j = 0; j < m->n_dims; j++)
         if (!isfinite((float)value_at(m, i, j)))
@@ -77,27 +79,41 @@ static int check_finite(const struct uni_matrix *m)
         }
     }
     if (count)
-        return uni_fail(UNI_INPUT, "the embedding has %lld non-finite value%s (NaN or infinite), %sat row %lld, column %lld (from 1); remove these cells first",
-                        (long long)count, count == 1 ? "" : "s", count == 1 ? "" : "the first ", (long long)first_row + 1, (long long)first_column + 1);
+        return uni_fail(UNI_INPUT,
+                        "the embedding has %lld non-finite value%s (NaN or infinite), %sat row %lld, column %lld (from 1); "
+                        "remove these cells first",
+                        (long long)count, count == 1 ? "" : "s", count == 1 ? "" : "the first ", (long long)first_row + 1,
+                        (long long)first_column + 1);
     return UNI_OK;
 }
 
-/* Harmony compares directions from the origin: a column far from zero makes all cells look alike. Principal components are centred. */
+/* Harmony compares directions from the origin: a column far from zero makes all cells look alike. Principal components are
+ * centred. */
 static void warn_uncentred(const struct uni_matrix *m, struct uni_warnings *warnings)
 {
+    enum { COLUMNS = 64 };
     int64_t step = m->n_cells / 1000 + 1;
-    for (int64_t j = 0; j < m->n_dims; j++) {
-        double first = value_at(m, 0, j), sum = 0, squares = 0, n = 0;
-        for (int64_t i = 0; i < m->n_cells; i += step, n++) {
-            double x = value_at(m, i, j) - first;
-            sum += x;
-            squares += x * x;
-        }
-        double mean = first + sum / n, spread = sqrt(fmax(squares / n - (sum / n) * (sum / n), 0));
-        if (fabs(mean) > 50 * spread && spread > 0) {
-            uni_warn(warnings, "column %lld of the embedding has mean %.4g and a spread of only %.4g: the embedding is not centred, so all cells look alike to "
-                     "Harmony; subtract the column means first", (long long)j + 1, mean, spread);
-            return;
+    for (int64_t first = 0; first < m->n_dims; first += COLUMNS) {
+        int64_t n = m->n_dims - first < COLUMNS ? m->n_dims - first : COLUMNS;
+        double origin[COLUMNS], sum[COLUMNS] = {0}, squares[COLUMNS] = {0}, rows = 0;
+        for (int64_t j = 0; j < n; j++)
+            origin[j] = value_at(m, 0, first + j);
+        for (int64_t i = 0; i < m->n_cells; i += step, rows++)
+            for (int64_t j = 0; j < n; j++) {
+                double x = value_at(m, i, first + j) - origin[j];
+                sum[j] += x;
+                squares[j] += x * x;
+            }
+        for (int64_t j = 0; j < n; j++) {
+            double shift = sum[j] / rows, mean = origin[j] + shift, spread = sqrt(fmax(squares[j] / rows - shift * shift, 0));
+            if (fabs(mean) > 50 * spread && spread > 0) {
+                uni_warn(warnings,
+                         "column %lld of the embedding has mean %.4g and a spread of only %.4g: the embedding is not centred, so "
+                         "all cells look "
+                         "alike to Harmony; subtract the column means first",
+                         (long long)(first + j) + 1, mean, spread);
+                return;
+            }
         }
     }
 }

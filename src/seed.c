@@ -18,8 +18,9 @@ static int64_t sample_size(int64_t N)
 enum { ARRAYS = 8 };
 static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_seed *s, int64_t M, int64_t D, int64_t K)
 {
-    const struct uni_array_row rows[ARRAYS] = {UNI_ARRAY(s->X, M * D), UNI_ARRAY(s->tail, M * D), UNI_ARRAY(s->index, M), UNI_ARRAY(s->score, M),
-                                               UNI_ARRAY(s->order, M), UNI_ARRAY(s->chance, M),   UNI_ARRAY(s->sum, K * D), UNI_ARRAY(s->count, K)};
+    const struct uni_array_row rows[ARRAYS] = {UNI_ARRAY(s->X, M * D),   UNI_ARRAY(s->tail, M * D), UNI_ARRAY(s->index, M),
+                                               UNI_ARRAY(s->score, M),   UNI_ARRAY(s->order, M),    UNI_ARRAY(s->chance, M),
+                                               UNI_ARRAY(s->sum, K * D), UNI_ARRAY(s->count, K)};
     memcpy(list, rows, sizeof rows);
 }
 
@@ -73,10 +74,10 @@ int uni_seed_open(struct uni_seed *s, const struct uni_problem *p, const struct 
         int64_t at = p->N == M ? j : (int64_t)(((double)j + uni_random_unit(&state)) * ((double)p->N / (double)M));
         float *row = s->X + s->M * p->D;
         uni_matrix_row(row, plain, p->row[at < p->N ? at : p->N - 1]);
-        uint64_t hash = row_hash(row, p->D);
+        uint64_t hash = s->distinct < K ? row_hash(row, p->D) : 0;
         if (!uni_normalise(row, p->D))
             continue;
-        s->distinct += s->distinct < K && add_hash(table, slots, hash);
+        s->distinct += hash && add_hash(table, slots, hash);
         s->M++;
     }
 done:

@@ -313,7 +313,7 @@ static double entropy(const struct uni_shape *s, const struct uni_run *run, cons
 
 /* ---- moments, results ---------------------------------------------------------------------------------------------------- */
 
-static void moments(const struct uni_shape *s, const struct uni_run *run, const float *P, float *S, float *scratch)
+static void moments(const struct uni_shape *s, const struct uni_run *run, const float *P, float *S, int add, float *scratch)
 {
     float *z = scratch + TILE * s->Kv, inverse[TILE];
     vi keep = last_lanes(s);
@@ -327,7 +327,7 @@ static void moments(const struct uni_shape *s, const struct uni_run *run, const 
                 store(z + i * s->Dv + d, load(Z + d) * inverse[i]);
             store(z + i * s->Dv + last, (vf)((vi)load(Z + last) & keep) * inverse[i]);
         }
-        product(S, s->Kv, s->D, s->Kv, (struct factor){z, 1, s->Dv}, scratch, s->Kv, n, first > 0,
+        product(S, s->Kv, s->D, s->Kv, (struct factor){z, 1, s->Dv}, scratch, s->Kv, n, add || first > 0,
                 (struct next){{run->Z + (first + TILE) * s->D, tile_base(s, run, first + TILE)},
                               {TILE * s->D * 4, tile_base_bytes(s)}});
     }
@@ -371,29 +371,47 @@ static void assignments(const struct uni_shape *s, const struct uni_run *run, co
 
 /* ---- tables -------------------------------------------------------------------------------------------------------------- */
 
-/* ln((2E + 1) / (O + E + 1)), E = share r */
-INLINE vf log_penalty(const double *O, const double *r, double share)
+INLINE vd wide(const float *at)
 {
-    vd E = *(const vd_at *)r * share, top = UNI_PENALTY_TOP(E), bottom = UNI_PENALTY_BOTTOM(*(const vd_at *)O, E);
-    return log_ratio(__builtin_convertvector(top, vf), __builtin_convertvector(bottom, vf));
+    return __builtin_convertvector(load(at), vd);
 }
 
-static void penalty(const struct uni_shape *s, float *P, const double *O, const double *r, double share, double theta)
+static void leave(const struct uni_shape *s, float *P, double *O, const float *mass, const double *r, double share, double theta)
 {
     vf most = splat(-HUGE_VALF);
     const float scale = (float)theta * 1.44269504088896f;
     for (int64_t k = 0; k < s->Kv; k += WIDTH) {
-        vf x = log_penalty(O + k, r + k, share) * scale;
+        vd left = *(const vd_at *)(O + k) - wide(mass + k), E = *(const vd_at *)(r + k) * share;
+        vd top = UNI_PENALTY_TOP(E), bottom = UNI_PENALTY_BOTTOM(left, E);
+        *(vd_at *)(O + k) = left;
+        vf x = log_ratio(__builtin_convertvector(top, vf), __builtin_convertvector(bottom, vf)) * scale;
         if (k + WIDTH > s->K)
             x = choose(first_lanes(s->K - k), x, splat(-HUGE_VALF));
         store(P + k, x);
         most = larger(most, x);
     }
-    vf top = splat(largest_across(most));
+    vf highest = splat(largest_across(most));
     for (int64_t k = 0; k < s->Kv; k += WIDTH) {
-        vf x = load(P + k) - top;
+        vf x = load(P + k) - highest;
         store(P + k, choose(x < -125.0f, splat(0), exp2_below(x)));
     }
+}
+
+static void come_back(const struct uni_shape *s, float *mass, double *O, double *came, const float *P)
+{
+    for (int64_t k = 0; k < s->Kv; k += WIDTH) {
+        vf m = load(mass + k) * load(P + k);
+        vd m_wide = __builtin_convertvector(m, vd);
+        store(mass + k, m);
+        *(vd_at *)(O + k) += m_wide;
+        *(vd_at *)(came + k) += m_wide;
+    }
+}
+
+static void add_moments(const struct uni_shape *s, double *total, const float *S)
+{
+    for (int64_t i = 0; i < s->D * s->Kv; i += WIDTH)
+        *(vd_at *)(total + i) += wide(S + i);
 }
 
 static double log_dot(const struct uni_shape *s, const float *O, const float *P, const float *weight)
@@ -406,25 +424,68 @@ static double log_dot(const struct uni_shape *s, const float *O, const float *P,
     return sum;
 }
 
+/* The largest entry of a row of products and, among equals, its first place. */
+INLINE float best_of_row(const struct uni_shape *s, const float *row, const float *bias, int32_t *place)
+{
+    vf top = splat(-HUGE_VALF);
+    vi at = {0};
+    for (int64_t k = 0; k < s->Kv; k += WIDTH) {
+        vf x = load(row + k) + load(bias + k);
+        vi better = x > top;
+        at = (better & (int32_t)k) | (~better & at);
+        top = larger(top, x);
+    }
+    float best = top[0];
+    *place = at[0];
+    for (int c = 1; c < WIDTH; c++)
+        if (top[c] > best || (top[c] == best && at[c] + c < *place)) {
+            best = top[c];
+            *place = at[c] + c;
+        }
+    return best;
+}
+
 static void nearest(const struct uni_shape *s, int32_t *index, float *score, const float *X, int64_t n, const float *Yt,
                     const float *bias, float *scratch)
 {
     float *z = scratch + TILE * s->Kv; /* whole register blocks of rows are read */
     memcpy(z, X, (size_t)(n * s->D) * sizeof *z);
     product(scratch, s->Kv, n, s->Kv, (struct factor){z, s->D, 1}, Yt, s->Kv, s->D, 0, (struct next){{NULL, NULL}, {0, 0}});
+    for (int64_t i = 0; i < n; i++)
+        score[i] = best_of_row(s, scratch + i * s->Kv, bias, &index[i]);
+}
+
+static void add_rows(const struct uni_shape *s, double *sum, int64_t *count, const float *X, const int32_t *index, int64_t n,
+                     int64_t first, int64_t end)
+{
+    int64_t whole = s->D / WIDTH * WIDTH;
     for (int64_t i = 0; i < n; i++) {
-        const float *row = scratch + i * s->Kv;
-        vf top = splat(-HUGE_VALF);
-        for (int64_t k = 0; k < s->Kv; k += WIDTH)
-            top = larger(top, load(row + k) + load(bias + k));
-        float best = largest_across(top);
-        int32_t k = 0;
-        while (row[k] + bias[k] != best)
-            k++;
-        index[i] = k;
-        score[i] = best;
+        double *to = sum + index[i] * s->D;
+        const float *row = X + i * s->D;
+        if (index[i] < first || index[i] >= end)
+            continue;
+        count[index[i]]++;
+        for (int64_t d = 0; d < whole; d += WIDTH)
+            *(vd_at *)(to + d) += wide(row + d);
+        for (int64_t d = whole; d < s->D; d++)
+            to[d] += row[d];
     }
 }
 
-const struct uni_cpu_kernels KERNELS = {ISA_NAME, WIDTH,       MOST_ROWS, assign,  sweep,   moments,
-                                        correct,  assignments, entropy,   penalty, log_dot, nearest};
+const struct uni_cpu_kernels KERNELS = {
+    .name = ISA_NAME,
+    .width = WIDTH,
+    .block_rows = MOST_ROWS,
+    .assign = assign,
+    .sweep = sweep,
+    .moments = moments,
+    .correct = correct,
+    .assignments = assignments,
+    .entropy = entropy,
+    .leave = leave,
+    .come_back = come_back,
+    .add_moments = add_moments,
+    .log_dot = log_dot,
+    .nearest = nearest,
+    .add_rows = add_rows,
+};

@@ -47,8 +47,8 @@ struct uni_cpu_kernels {
     /* G (Kv) = sum of base / s, s = sum_k base P. fit, unless NULL, += - sum (sum_k sigma R) (ln s + L), sP (Kv) = sigma P. */
     void (*sweep)(const struct uni_shape *, const struct uni_run *, const float *P, const float *sP, float *G, double *fit,
                   float *scratch);
-    /* S (Dr,Kv) = sum of Z^T R over the run */
-    void (*moments)(const struct uni_shape *, const struct uni_run *, const float *P, float *S, float *scratch);
+    /* S (Dr,Kv) = sum of Z^T R over the run; added to what is there where add. */
+    void (*moments)(const struct uni_shape *, const struct uni_run *, const float *P, float *S, int add, float *scratch);
     /* dst[row[i]] = Z - R W, rows of D */
     void (*correct)(const struct uni_shape *, const struct uni_run *, const float *P, const float *minus_W, const int64_t *row,
                     float *dst, float *scratch);
@@ -57,14 +57,21 @@ struct uni_cpu_kernels {
                         float *scratch);
     /* sum sigma R ln R */
     double (*entropy)(const struct uni_shape *, const struct uni_run *, const float *P, const float *sigma, float *scratch);
-    /* P (Kv) = pen / its largest entry, pen = ((2E + 1) / (O + E + 1))^theta with E = share r; O, r (Kv). Zero in the
-       padding. */
-    void (*penalty)(const struct uni_shape *, float *P, const double *O, const double *r, double share, double theta);
+    /* A piece leaves O: O -= mass. P (Kv) = pen / its largest entry, pen = ((2E + 1) / (O + E + 1))^theta with E = share r; O, r,
+       mass (Kv). Zero in the padding. */
+    void (*leave)(const struct uni_shape *, float *P, double *O, const float *mass, const double *r, double share, double theta);
+    /* It comes back: mass, which is G, *= P; O += mass; came += mass */
+    void (*come_back)(const struct uni_shape *, float *mass, double *O, double *came, const float *P);
+    /* total (Dr,Kv) += S */
+    void (*add_moments)(const struct uni_shape *, double *total, const float *S);
     /* sum_k weight O ln P, 0 ln 0 = 0 */
     double (*log_dot)(const struct uni_shape *, const float *O, const float *P, const float *weight);
     /* Nearest of the centroids Yt (D,Kv) for n <= TILE rows of X (n,D); bias (Kv) 0, very small where padded. */
     void (*nearest)(const struct uni_shape *, int32_t *index, float *score, const float *X, int64_t n, const float *Yt,
                     const float *bias, float *scratch);
+    /* sum (D per centroid) += the rows of X (n,D) whose index is first .. end-1, count likewise */
+    void (*add_rows)(const struct uni_shape *, double *sum, int64_t *count, const float *X, const int32_t *index, int64_t n, int64_t first,
+                     int64_t end);
 };
 
 /* Floats of scratch that the kernels need per thread. */

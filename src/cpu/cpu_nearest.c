@@ -26,14 +26,7 @@ static void sum_task(void *context, int64_t task, int thread)
     (void)thread;
     memset(c->sum + first * D, 0, (size_t)((end - first) * D) * sizeof *c->sum);
     memset(c->count + first, 0, (size_t)(end - first) * sizeof *c->count);
-    for (int64_t i = 0; i < c->X_rows; i++) {
-        int64_t k = c->index[i];
-        if (k < first || k >= end)
-            continue;
-        c->count[k]++;
-        for (int64_t d = 0; d < D; d++)
-            c->sum[k * D + d] += c->X[i * D + d];
-    }
+    c->kernels->add_rows(&c->shape, c->sum, c->count, c->X, c->index, c->X_rows, first, end);
 }
 
 int uni_cpu_nearest(struct uni_backend *b, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M,

@@ -105,12 +105,6 @@ done:
     return err;
 }
 
-static void add_moments(double *total, const float *part, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        total[i] += part[i];
-}
-
 /* (Dr,Kv) -> (K,D) */
 static void turn(const struct uni_shape *s, double *S, const double *moments)
 {
@@ -119,20 +113,26 @@ static void turn(const struct uni_shape *s, double *S, const double *moments)
             S[k * s->D + d] = moments[d * s->Kv + k];
 }
 
+/* Small runs of a group share a float32 sum while they have no more rows than one run may have. */
 static void moments_task(void *context, int64_t task, int thread)
 {
     struct uni_cpu *c = context;
     const struct uni_shape *s = &c->shape;
     const struct uni_slice *slice = &c->layout.slice[task];
-    int64_t entries = s->D * s->Kv;
-    float *run_S = uni_cpu_run_S(c, thread);
+    float *S = uni_cpu_run_S(c, thread);
     double *total = slice->part < 0 ? c->whole + thread * s->Dr * s->Kv : c->parts + slice->part * s->Dr * s->Kv;
-    memset(total, 0, (size_t)entries * sizeof *total);
+    int64_t rows = 0;
+    memset(total, 0, (size_t)(s->D * s->Kv) * sizeof *total);
     for (int64_t i = slice->run; i < slice->run + slice->runs; i++) {
         struct uni_run run = uni_cpu_run(c, i);
-        c->kernels->moments(s, &run, c->P + c->layout.run[i].piece * s->Kv, run_S, uni_cpu_scratch(c, thread));
-        add_moments(total, run_S, entries);
+        if (rows + run.n > RUN_ROWS) {
+            c->kernels->add_moments(s, total, S);
+            rows = 0;
+        }
+        c->kernels->moments(s, &run, c->P + c->layout.run[i].piece * s->Kv, S, rows > 0, uni_cpu_scratch(c, thread));
+        rows += run.n;
     }
+    c->kernels->add_moments(s, total, S);
     if (slice->part < 0)
         turn(s, c->S + slice->group * s->K * s->D, total);
 }

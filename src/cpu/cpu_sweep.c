@@ -12,10 +12,8 @@ static void leave(struct uni_cpu *c, int64_t piece)
     int64_t group = c->layout.piece[piece].group;
     int32_t level = c->p->group_level[group];
     double *O = c->O + group * c->shape.Kv;
-    const float *mass = c->mass + piece * c->shape.Kv;
-    for (int64_t k = 0; k < c->shape.Kv; k++)
-        O[k] -= mass[k];
-    c->kernels->penalty(&c->shape, c->P + piece * c->shape.Kv, O, c->r, c->p->level_share[level], c->p->level_theta[level]);
+    c->kernels->leave(&c->shape, c->P + piece * c->shape.Kv, O, c->mass + piece * c->shape.Kv, c->r, c->p->level_share[level],
+                      c->p->level_theta[level]);
 }
 
 /* It comes back with its new part of O, P G, which is added to came as well. fit: see add_fit. */
@@ -25,11 +23,7 @@ static void come_back(struct uni_cpu *c, int64_t piece, double *came, double *fi
     float *mass = c->mass + piece * c->shape.Kv;
     const float *P = c->P + piece * c->shape.Kv;
     uni_cpu_add_runs(c, piece);
-    for (int64_t k = 0; k < c->shape.Kv; k++) {
-        mass[k] *= P[k];
-        O[k] += mass[k];
-        came[k] += mass[k];
-    }
+    c->kernels->come_back(&c->shape, mass, O, came, P);
     if (fit)
         *fit += c->kernels->log_dot(&c->shape, mass, P, c->sigma);
 }
