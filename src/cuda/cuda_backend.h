@@ -16,7 +16,7 @@
 enum {
     TILE = 16,        /* rows of a tile: all of one piece; a piece's last may be part-filled */
     BATCH_PIECES = 16, /* most pieces, */
-    WARP_ROWS = 2048, /* and rows a warp, of a batch of a step */
+    WARP_ROWS = 1024, /* and rows a warp, of a batch of a step: their sums are float32 */
     STEP_WARPS = 8,
     ENTROPY_BLOCKS = 512,
     MOVED_PARTS = 8   /* a group */
@@ -47,9 +47,9 @@ struct uni_cuda_tile { /* rows row .. row + n - 1 of a piece; n is the low five 
     uint32_t row, packed;
 };
 
-struct uni_cuda_batch { /* rows from .. to - 1 of a block; its pieces are consecutive */
+struct uni_cuda_batch { /* rows from .. to - 1 of a block; its pieces are consecutive, none: no rows; next: -1, or another for the same threads */
     uint32_t from, to;
-    int32_t piece, pieces;
+    int32_t piece, pieces, next, unused;
 };
 
 /* What kernels are told: sizes and device arrays. Table rows are Kp long (K padded to 8), rows of Z Dz (D padded to 4); zeros there. */
@@ -65,8 +65,7 @@ struct uni_cuda_view {
     struct uni_cuda_piece *piece;  /* (P + Q) */
     struct uni_cuda_tile *tile;    /* (tiles) in the order of the rows */
     uint32_t *group_tile;          /* (G + 1) */
-    struct uni_cuda_batch *batch;
-    int *batch_of_block;           /* (Q,grid), + 1 */
+    struct uni_cuda_batch *batch;  /* (Q,grid), then those that others name as next */
     int *block_piece;              /* (Q + 1) */
     int *group_last;               /* (G + 1) the last piece of each group; of r */
     double *group_cells;           /* (G) */
@@ -101,7 +100,7 @@ struct uni_cuda_lists {
     struct uni_cuda_tile *tile;
     uint32_t *group_tile;
     struct uni_cuda_batch *batch;
-    int *batch_of_block, *block_piece, *group_last;
+    int *block_piece, *group_last;
     int64_t pieces, tiles, batches;
 };
 int uni_cuda_lists_open(struct uni_cuda_lists *, const struct uni_problem *, int grid);
@@ -127,7 +126,7 @@ struct uni_cuda {
     int64_t threads;
     char *block;       /* the device memory */
     void *pinned;      /* results and centroids on their way */
-    const struct uni_cuda_tile *host_tile;
+    struct uni_cuda_lanes *lanes; /* threads' buffers for rows in and out */
     struct uni_cuda_lists lists;
     /* of the seeding */
     float *seed_X, *seed_Y, *seed_score;
@@ -150,6 +149,8 @@ int64_t uni_cuda_bytes(const struct uni_problem *, const int64_t *group_cells);
 void uni_cuda_close(struct uni_backend *);
 
 /* ---- cuda_copy.cu: rows in and out */
+int uni_cuda_lanes_open(struct uni_cuda *);
+void uni_cuda_lanes_close(struct uni_cuda *);
 int uni_cuda_rows_in(struct uni_cuda *, const struct uni_matrix *);
 int uni_cuda_rows_out(struct uni_cuda *, enum uni_cells, int corrected, void *dst);
 

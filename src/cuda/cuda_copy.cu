@@ -7,12 +7,12 @@
 
 #include "cuda_backend.h"
 
-enum { BUFFER = 2 << 20, MOST_THREADS = 16 };
+enum { BUFFER = 1 << 20, MOST_LANES = 12 };
 
 struct mover;
 
 struct lane { /* a thread's */
-    struct mover *all;
+    const struct mover *all;
     pthread_t thread;
     int started, err, index;
     char sentence[512];
@@ -21,7 +21,14 @@ struct lane { /* a thread's */
     char *pinned[2], *device[2];
 };
 
-struct mover {
+/* Kept from open to close: pinned memory is slow to get. */
+struct uni_cuda_lanes {
+    int n;
+    char *pinned, *device;
+    struct lane lane[MOST_LANES];
+};
+
+struct mover { /* one way, for one caller's array */
     struct uni_cuda *c;
     const struct uni_matrix *source;
     enum uni_cells what;
@@ -29,8 +36,6 @@ struct mover {
     float *dst;
     int64_t width, chunks, tiles; /* floats of a row; tiles of a chunk, rows going in */
     int (*work)(struct lane *);
-    char *pinned, *device;
-    struct lane lane[MOST_THREADS];
 };
 
 static int cancelled(const struct mover *m)
@@ -48,21 +53,24 @@ static void *run_lane(void *context)
     return NULL;
 }
 
-static int open_lanes(struct mover *m, int with_device)
+int uni_cuda_lanes_open(struct uni_cuda *c)
 {
     int err = 0;
-    size_t bytes = (size_t)m->lanes * 2 * BUFFER;
-    TRY(CUDA(cudaHostAlloc((void **)&m->pinned, bytes, cudaHostAllocDefault)));
-    if (with_device)
-        TRY(CUDA(cudaMalloc((void **)&m->device, bytes)));
-    for (int i = 0; i < m->lanes; i++) {
-        struct lane *l = &m->lane[i];
-        l->all = m;
+    struct uni_cuda_lanes *all = (struct uni_cuda_lanes *)calloc(1, sizeof *all);
+    c->lanes = all;
+    if (!all)
+        return uni_cuda_lib->fail(UNI_MEMORY, "no memory for the copies' threads: %zu bytes asked for", sizeof *all);
+    all->n = (int)(c->threads < MOST_LANES ? c->threads : MOST_LANES);
+    size_t bytes = (size_t)all->n * 2 * BUFFER;
+    TRY(CUDA(cudaHostAlloc((void **)&all->pinned, bytes, cudaHostAllocDefault)));
+    TRY(CUDA(cudaMalloc((void **)&all->device, bytes)));
+    for (int i = 0; i < all->n; i++) {
+        struct lane *l = &all->lane[i];
         l->index = i;
         TRY(CUDA(cudaStreamCreateWithFlags(&l->stream, cudaStreamNonBlocking)));
         for (int b = 0; b < 2; b++) {
-            l->pinned[b] = m->pinned + (2 * i + b) * (size_t)BUFFER;
-            l->device[b] = m->device + (2 * i + b) * (size_t)BUFFER;
+            l->pinned[b] = all->pinned + (2 * i + b) * (size_t)BUFFER;
+            l->device[b] = all->device + (2 * i + b) * (size_t)BUFFER;
             TRY(CUDA(cudaEventCreateWithFlags(&l->ready[b], cudaEventDisableTiming)));
         }
     }
@@ -70,43 +78,43 @@ done:
     return err;
 }
 
-static void close_lanes(struct mover *m)
+void uni_cuda_lanes_close(struct uni_cuda *c)
 {
-    for (int i = 0; i < m->lanes; i++) {
-        struct lane *l = &m->lane[i];
-        if (l->stream)
-            cudaStreamDestroy(l->stream);
+    struct uni_cuda_lanes *all = c->lanes;
+    if (!all)
+        return;
+    for (int i = 0; i < all->n; i++) {
+        if (all->lane[i].stream)
+            cudaStreamDestroy(all->lane[i].stream);
         for (int b = 0; b < 2; b++)
-            if (l->ready[b])
-                cudaEventDestroy(l->ready[b]);
+            if (all->lane[i].ready[b])
+                cudaEventDestroy(all->lane[i].ready[b]);
     }
-    cudaFreeHost(m->pinned);
-    cudaFree(m->device);
+    cudaFreeHost(all->pinned);
+    cudaFree(all->device);
+    free(all);
+    c->lanes = NULL;
 }
 
-static int move(struct mover *m, int with_device)
+static int move(struct mover *m)
 {
-    int err = 0;
-    m->lanes = (int)(m->c->threads < MOST_THREADS ? m->c->threads : MOST_THREADS);
-    m->lanes = m->chunks < m->lanes ? (int)m->chunks : m->lanes;
-    if (m->lanes == 0)
-        return UNI_OK;
-    TRY(open_lanes(m, with_device));
-    for (int i = 1; i < m->lanes; i++)
-        m->lane[i].started = pthread_create(&m->lane[i].thread, NULL, run_lane, &m->lane[i]) == 0;
-    run_lane(&m->lane[0]);
-    for (int i = 1; i < m->lanes; i++) {
-        if (m->lane[i].started)
-            pthread_join(m->lane[i].thread, NULL);
-        else
-            run_lane(&m->lane[i]);
+    struct lane *lane = m->c->lanes->lane;
+    m->lanes = m->chunks < m->c->lanes->n ? (int)m->chunks : m->c->lanes->n;
+    for (int i = 0; i < m->lanes; i++) {
+        lane[i].all = m;
+        lane[i].err = 0;
+        lane[i].started = i > 0 && pthread_create(&lane[i].thread, NULL, run_lane, &lane[i]) == 0;
     }
-    for (int i = 0; i < m->lanes && !err; i++)
-        if (m->lane[i].err)
-            err = uni_cuda_lib->fail(m->lane[i].err, "%s", m->lane[i].sentence);
-done:
-    close_lanes(m);
-    return err;
+    for (int i = 0; i < m->lanes; i++)
+        if (!lane[i].started)
+            run_lane(&lane[i]);
+    for (int i = 0; i < m->lanes; i++)
+        if (lane[i].started)
+            pthread_join(lane[i].thread, NULL);
+    for (int i = 0; i < m->lanes; i++)
+        if (lane[i].err)
+            return uni_cuda_lib->fail(lane[i].err, "%s", lane[i].sentence);
+    return UNI_OK;
 }
 
 /* ---- in ------------------------------------------------------------------------------------------------------------------ */
@@ -133,7 +141,7 @@ static void gather(const struct mover *m, float *to, int64_t from, int64_t n)
 static int send(struct lane *l)
 {
     int err = 0, b = 0, turn = 0;
-    struct mover *m = l->all;
+    const struct mover *m = l->all;
     struct uni_cuda_view *v = &m->c->v;
     for (int64_t i = l->index; i < m->chunks; i += m->lanes, turn++) {
         int64_t from = i * m->tiles, n = v->N_all - from < m->tiles ? v->N_all - from : m->tiles;
@@ -158,14 +166,14 @@ int uni_cuda_rows_in(struct uni_cuda *c, const struct uni_matrix *source)
     m.work = send;
     m.tiles = BUFFER / 4 / c->v.Dz;
     m.chunks = (c->v.N_all + m.tiles - 1) / m.tiles;
-    return move(&m, 0);
+    return move(&m);
 }
 
 /* ---- out ----------------------------------------------------------------------------------------------------------------- */
 
 static void chunk_rows(const struct mover *m, int64_t chunk, uint32_t *from, uint32_t *to, int64_t *row, int64_t *rows)
 {
-    const struct uni_cuda_tile *tile = m->c->host_tile;
+    const struct uni_cuda_tile *tile = m->c->lists.tile;
     *from = (uint32_t)(chunk * m->tiles);
     *to = *from + (uint32_t)m->tiles < (uint32_t)m->c->v.tiles ? *from + (uint32_t)m->tiles : (uint32_t)m->c->v.tiles;
     *row = tile[*from].row;
@@ -184,7 +192,7 @@ static void scatter(const struct mover *m, const float *from, int64_t chunk)
 static int make_chunk(struct lane *l, int64_t chunk, int b)
 {
     int err = 0, tiles;
-    struct mover *m = l->all;
+    const struct mover *m = l->all;
     struct uni_cuda_pass pass = {};
     int64_t rows;
     chunk_rows(m, chunk, &pass.from, &pass.to, &pass.row_from, &rows);
@@ -206,7 +214,7 @@ done:
 static int fetch(struct lane *l)
 {
     int err = 0, turn = 0;
-    struct mover *m = l->all;
+    const struct mover *m = l->all;
     int64_t last = -1;
     for (int64_t i = l->index; i < m->chunks; i += m->lanes, turn++) {
         TRY(cancelled(m));
@@ -267,5 +275,5 @@ int uni_cuda_rows_out(struct uni_cuda *c, enum uni_cells what, int corrected, vo
     m.chunks = (c->v.tiles + m.tiles - 1) / m.tiles;
     m.work = fetch;
     int err = skipped_out(c, what, m.dst);
-    return err ? err : move(&m, 1);
+    return err ? err : move(&m);
 }

@@ -13,7 +13,7 @@ static int64_t piece_rows(const struct uni_problem *p, int64_t g, int64_t q)
 
 int64_t uni_cuda_batch_bound(const struct uni_problem *p, int64_t pieces, int grid)
 {
-    return pieces / BATCH_PIECES + p->N / (WARP_ROWS * STEP_WARPS) + p->Q * (grid + 1) + 1;
+    return pieces / BATCH_PIECES + p->N / (WARP_ROWS * STEP_WARPS) + p->Q * 2 * (grid + 1) + 1;
 }
 
 static int64_t count_pieces(const struct uni_problem *p, int64_t *tiles)
@@ -99,26 +99,40 @@ static int make_tiles(struct uni_cuda_lists *l, const struct uni_problem *p)
     return UNI_OK;
 }
 
-/* A block's rows in equal shares for the grid, each share in batches that fit a block of threads. */
+/* A share's rows in batches that fit a block of threads; the first is in its place in the list, the others are appended. */
+static int64_t cut_share(struct uni_cuda_lists *l, int piece, int end, int64_t from, int64_t to, int64_t first, int64_t at)
+{
+    struct uni_cuda_batch *b = &l->batch[first];
+    *b = {0, 0, 0, 0, -1, 0};
+    while (from < to) {
+        while (from >= (int64_t)l->piece[piece].before + l->piece[piece].n)
+            piece++;
+        int pieces = 1;
+        int64_t last = to - from < WARP_ROWS * STEP_WARPS ? to : from + WARP_ROWS * STEP_WARPS;
+        while (pieces < BATCH_PIECES && piece + pieces < end && (int64_t)l->piece[piece + pieces].before < last)
+            pieces++;
+        int64_t held = (int64_t)l->piece[piece + pieces - 1].before + l->piece[piece + pieces - 1].n;
+        last = last < held ? last : held;
+        if (b->pieces > 0) {
+            b->next = (int32_t)at;
+            b = &l->batch[at++];
+        }
+        *b = {(uint32_t)from, (uint32_t)last, piece, pieces, -1, 0};
+        from = last;
+    }
+    return at;
+}
+
+/* A block's rows in equal shares for the grid. */
 static int64_t cut_block(struct uni_cuda_lists *l, int64_t q, int grid, int64_t at)
 {
     int piece = l->block_piece[q], end = l->block_piece[q + 1];
     int64_t rows = piece < end ? (int64_t)l->piece[end - 1].before + l->piece[end - 1].n : 0;
     for (int c = 0; c < grid; c++) {
         int64_t from = rows * c / grid, to = rows * (c + 1) / grid;
-        l->batch_of_block[q * grid + c] = (int)at;
-        while (from < to) {
-            while (from >= (int64_t)l->piece[piece].before + l->piece[piece].n)
-                piece++;
-            int pieces = 1;
-            int64_t last = to - from < WARP_ROWS * STEP_WARPS ? to : from + WARP_ROWS * STEP_WARPS;
-            while (pieces < BATCH_PIECES && piece + pieces < end && (int64_t)l->piece[piece + pieces].before < last)
-                pieces++;
-            int64_t held = (int64_t)l->piece[piece + pieces - 1].before + l->piece[piece + pieces - 1].n;
-            last = last < held ? last : held;
-            l->batch[at++] = {(uint32_t)from, (uint32_t)last, piece, pieces};
-            from = last;
-        }
+        while (from < to && from >= (int64_t)l->piece[piece].before + l->piece[piece].n)
+            piece++;
+        at = cut_share(l, piece, end, from, to, q * grid + c, at);
     }
     return at;
 }
@@ -136,21 +150,16 @@ int uni_cuda_lists_open(struct uni_cuda_lists *l, const struct uni_problem *p, i
     l->tile = (struct uni_cuda_tile *)malloc((size_t)l->tiles * sizeof *l->tile);
     l->group_tile = (uint32_t *)malloc((size_t)(p->G + 1) * sizeof *l->group_tile);
     l->batch = (struct uni_cuda_batch *)malloc((size_t)l->batches * sizeof *l->batch);
-    l->batch_of_block = (int *)malloc((size_t)(p->Q * grid + 1) * sizeof *l->batch_of_block);
     l->block_piece = (int *)malloc((size_t)(p->Q + 1) * sizeof *l->block_piece);
     l->group_last = (int *)malloc((size_t)(p->G + 1) * sizeof *l->group_last);
-    if (!l->piece || !l->tile || !l->group_tile || !l->batch || !l->batch_of_block || !l->block_piece || !l->group_last)
+    if (!l->piece || !l->tile || !l->group_tile || !l->batch || !l->block_piece || !l->group_last)
         TRY(uni_cuda_lib->fail(UNI_MEMORY, "no memory for the lists of %lld tiles and %lld pieces of cells", (long long)l->tiles,
                                (long long)l->pieces));
     TRY(make_pieces(l, p));
     TRY(make_tiles(l, p));
-    {
-        int64_t at = 0;
-        for (int64_t q = 0; q < p->Q; q++)
-            at = cut_block(l, q, grid, at);
-        l->batch_of_block[p->Q * grid] = (int)at;
-        l->batches = at;
-    }
+    l->batches = p->Q * grid;
+    for (int64_t q = 0; q < p->Q; q++)
+        l->batches = cut_block(l, q, grid, l->batches);
 done:
     if (err)
         uni_cuda_lists_close(l);
@@ -163,7 +172,6 @@ void uni_cuda_lists_close(struct uni_cuda_lists *l)
     free(l->tile);
     free(l->group_tile);
     free(l->batch);
-    free(l->batch_of_block);
     free(l->block_piece);
     free(l->group_last);
     memset(l, 0, sizeof *l);

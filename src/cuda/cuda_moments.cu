@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* S[g,k,:] = sum of R Z over the cells of g, on tensor cores: D <= 64, K <= 128. The warps of a block make R and Z of a tile of 16 cells
-   each, as fragments in shared memory; then every warp multiplies its part of (D x K) over all these cells. Tensor cores truncate when
+   each, as fragments in shared memory; then every warp multiplies its part of (D x K) over all these cells. Both are split in two halves: with R in one, the error of S
+   would move the next round's base by more than its own rounding does. Tensor cores truncate when
    they add, so their sums are taken over into float32 registers after every 128 cells, and into 64-bit integers after 16,384. */
 #include "cuda_backend.h"
 #include "cuda_columns.cuh"
@@ -88,14 +89,10 @@ __device__ __forceinline__ void make_R(uint4 *to, const uni_cuda_view &v, uni_cu
     }
 #pragma unroll
     for (int j = 0; j < KT; j++) {
-        if (SINGLE) {
-            uint4 f;
-            split_pair(r[0][j], r[1][j], f.x, f.z);
-            split_pair(r[2][j], r[3][j], f.y, f.w);
-            to[j * 32 + lane] = f;
-        } else {
-            ((uint2 *)to)[j * 32 + lane] = make_uint2(pair_half(r[0][j], r[1][j]), pair_half(r[2][j], r[3][j]));
-        }
+        uint4 f;
+        split_pair(r[0][j], r[1][j], f.x, f.z);
+        split_pair(r[2][j], r[3][j], f.y, f.w);
+        to[j * 32 + lane] = f;
     }
 }
 
@@ -141,7 +138,7 @@ template <int NH> __device__ void give(const uni_cuda_view &v, int group, int KT
 template <int KT, int MT, int SINGLE> __global__ void __launch_bounds__(WARPS * 32, SINGLE ? 1 : 2) moments_kernel(uni_cuda_view v, float Z_scale, double S_scale)
 {
     extern __shared__ __align__(16) uint4 smem[];
-    constexpr int R_WORDS = KT * 32 / (SINGLE ? 1 : 2), Z_WORDS = MT * 64, NH = (KT + WARPS / MT - 1) / (WARPS / MT);
+    constexpr int R_WORDS = KT * 32, Z_WORDS = MT * 64, NH = (KT + WARPS / MT - 1) / (WARPS / MT);
     uint4 *R = smem, *Z = smem + WARPS * R_WORDS;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, m = warp % MT, first = warp / MT * NH, turn = 0;
     uint32_t at = (uint32_t)((uint64_t)v.tiles * blockIdx.x / gridDim.x), end = (uint32_t)((uint64_t)v.tiles * (blockIdx.x + 1) / gridDim.x);
@@ -171,16 +168,10 @@ template <int KT, int MT, int SINGLE> __global__ void __launch_bounds__(WARPS * 
                 for (int n = 0; n < NH; n++) {
                     if (first + n >= KT)
                         continue;
-                    if (SINGLE) {
-                        uint4 b = R[c * R_WORDS + (first + n) * 32 + lane];
-                        multiply_add(acc[n], hi, b.z, b.w);
-                        multiply_add(acc[n], lo, b.x, b.y);
-                        multiply_add(acc[n], hi, b.x, b.y);
-                    } else {
-                        uint2 b = ((const uint2 *)(R + c * R_WORDS))[(first + n) * 32 + lane];
-                        multiply_add(acc[n], lo, b.x, b.y);
-                        multiply_add(acc[n], hi, b.x, b.y);
-                    }
+                    uint4 b = R[c * R_WORDS + (first + n) * 32 + lane];
+                    multiply_add(acc[n], hi, b.z, b.w);
+                    multiply_add(acc[n], lo, b.x, b.y);
+                    multiply_add(acc[n], hi, b.x, b.y);
                 }
             }
 #pragma unroll
@@ -203,7 +194,7 @@ template <int KT, int MT, int SINGLE> __global__ void __launch_bounds__(WARPS * 
 template <int KT, int MT, int SINGLE> static int launch(const struct uni_cuda *c, cudaStream_t stream)
 {
     auto kernel = moments_kernel<KT, MT, SINGLE>;
-    int bytes = WARPS * (KT * 32 / (SINGLE ? 1 : 2) + MT * 64) * 16;
+    int bytes = WARPS * (KT * 32 + MT * 64) * 16;
     int err = CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     if (err)
         return err;

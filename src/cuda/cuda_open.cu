@@ -58,7 +58,7 @@ static int64_t deal_out(struct uni_cuda *c, int64_t batches, char *block)
     char *base = NULL;
     struct array list[] = {ARRAY(v->Z, v->N_all * v->Dz), ARRAY(base, v->N * v->Kp * (v->single ? 4 : 2)), ARRAY(v->L, v->N),
                            ARRAY(v->row_scale, c->fast.kt ? 0 : v->N), ARRAY(v->piece, rows), ARRAY(v->tile, v->tiles), ARRAY(v->group_tile, G + 1),
-                           ARRAY(v->batch, batches), ARRAY(v->batch_of_block, v->Q * (int64_t)v->grid + 1), ARRAY(v->block_piece, v->Q + 1),
+                           ARRAY(v->batch, batches), ARRAY(v->block_piece, v->Q + 1),
                            ARRAY(v->group_last, G + 1), ARRAY(v->group_cells, G), ARRAY(v->lambda, G), ARRAY(v->pen, rows * v->Kp),
                            ARRAY(v->M[0], rows * v->Kp), ARRAY(v->M[1], rows * v->Kp), ARRAY(v->X, rows * v->Kp), ARRAY(v->S, G * K * D),
                            ARRAY(v->O, G * K), ARRAY(v->ridge, G * K), ARRAY(v->weight, G * K), ARRAY(v->c, K * D), ARRAY(v->W[0], G * K * D),
@@ -141,7 +141,6 @@ static int send_lists(struct uni_cuda *c)
     TRY(CUDA(cudaMemcpy(v->tile, l->tile, (size_t)v->tiles * sizeof *l->tile, cudaMemcpyHostToDevice)));
     TRY(CUDA(cudaMemcpy(v->group_tile, l->group_tile, (size_t)(v->G + 1) * sizeof *l->group_tile, cudaMemcpyHostToDevice)));
     TRY(CUDA(cudaMemcpy(v->batch, l->batch, (size_t)l->batches * sizeof *l->batch, cudaMemcpyHostToDevice)));
-    TRY(CUDA(cudaMemcpy(v->batch_of_block, l->batch_of_block, (size_t)(v->Q * v->grid + 1) * sizeof(int), cudaMemcpyHostToDevice)));
     TRY(CUDA(cudaMemcpy(v->block_piece, l->block_piece, (size_t)(v->Q + 1) * sizeof(int), cudaMemcpyHostToDevice)));
     TRY(CUDA(cudaMemcpy(v->group_last, l->group_last, (size_t)(v->G + 1) * sizeof(int), cudaMemcpyHostToDevice)));
     TRY(CUDA(cudaMemset(v->W[0], 0, (size_t)(c->p->G * c->p->K * c->p->D) * sizeof(float)))); /* the correction before the first is none */
@@ -195,12 +194,12 @@ int uni_cuda_open(struct uni_backend *b, const struct uni_problem *p, const stru
     c->threads = p->threads ? p->threads : uni_cuda_lib->cpus;
     TRY(open_device(c));
     TRY(uni_cuda_lists_open(&c->lists, p, c->cores));
-    c->host_tile = c->lists.tile;
     c->fast = fast_of(p);
     view_of(&c->v, p, c->lists.pieces, c->lists.tiles, c->cores);
     TRY(take_block(c));
     TRY(CUDA(cudaHostAlloc(&c->pinned, RESULTS * sizeof(double) + (size_t)(p->K * p->D) * sizeof(float), cudaHostAllocDefault)));
     TRY(send_lists(c));
+    TRY(uni_cuda_lanes_open(c));
     TRY(uni_cuda_rows_in(c, source));
     TRY(choose_scales(c));
     TRY(CUDA(cudaGetDeviceProperties(&card, c->device)));
@@ -222,6 +221,7 @@ void uni_cuda_close(struct uni_backend *b)
         for (int fit = 0; fit < 3; fit++)
             if (c->graph[parity][fit].exec)
                 cudaGraphExecDestroy(c->graph[parity][fit].exec);
+    uni_cuda_lanes_close(c);
     cudaFree(c->block);
     cudaFreeHost(c->pinned);
     if (c->stream)

@@ -12,22 +12,48 @@
 #include "cuda_backend.h"
 #include "cuda_device.cuh"
 
-struct step_smem {
+struct step_smem { /* of the batch's pieces; first, last: the workers that have rows of it */
     uint32_t row[BATCH_PIECES], before[BATCH_PIECES], end[BATCH_PIECES];
-    uint32_t cut[STEP_WARPS + 1]; /* rows of the batch at which warps begin */
+    int first[BATCH_PIECES], last[BATCH_PIECES], previous[BATCH_PIECES];
+    float theta[BATCH_PIECES];
+    double share[BATCH_PIECES];
     double part[STEP_WARPS];
 };
 
-/* The old parts and X of a piece, and where its dead parts are, to be cleared for the next sweep. */
+/* Rows of a batch that a worker gets: whole sets of `sub`. */
+__device__ __forceinline__ uint32_t rows_of_worker(const uni_cuda_batch &b, uint32_t workers, uint32_t sub)
+{
+    return (b.to - b.from + workers * sub - 1) / (workers * sub) * sub;
+}
+
+__device__ __forceinline__ void take_pieces(const uni_cuda_view &v, const uni_cuda_batch &b, uint32_t rows, step_smem &sm)
+{
+    int i = threadIdx.x;
+    if (i >= b.pieces)
+        return;
+    const uni_cuda_piece piece = v.piece[b.piece + i];
+    uint32_t end = piece.before + piece.n;
+    sm.row[i] = piece.row;
+    sm.before[i] = piece.before;
+    sm.end[i] = end;
+    sm.first[i] = (int)((max(piece.before, b.from) - b.from) / rows);
+    sm.last[i] = (int)((min(end, b.to) - 1 - b.from) / rows);
+    sm.previous[i] = piece.previous;
+    sm.theta[i] = piece.theta;
+    sm.share[i] = piece.share;
+}
+
+/* ---- penalties ----------------------------------------------------------------------------------------------------------- */
+
+/* X and the parts of a piece i with j before it, and where j's dead parts are, to be cleared for the next sweep. */
 struct chain {
     const long long *X, *M, *M_old;
     long long *X_out, *dead;
     bool alone;
 };
 
-__device__ __forceinline__ chain chain_of(const uni_cuda_view &v, int i, int parity)
+__device__ __forceinline__ chain chain_of(const uni_cuda_view &v, int i, int j, int parity)
 {
-    int j = v.piece[i].previous;
     int64_t at = (int64_t)i * v.Kp, from = (int64_t)j * v.Kp;
     long long *now = v.M[parity ^ 1], *old = v.M[parity];
     chain c;
@@ -46,50 +72,78 @@ __device__ __forceinline__ long long without(const chain &c, int k)
     return c.X[k] + c.M[k] - c.M_old[k];
 }
 
-/* pen = ((2E + 1) / (O + E + 1))^theta of one piece, over its largest entry: a warp's work. The piece's owner keeps it, and X. */
-__device__ void make_penalties(const uni_cuda_view &v, int i, int block, int parity, bool owner, bool r_owner, float *pen, float *weighted)
+__device__ __forceinline__ void keep(const chain &c, int k, long long X)
 {
-    int lane = threadIdx.x & 31;
-    const uni_cuda_piece piece = v.piece[i];
-    chain o_chain = chain_of(v, i, parity), r_chain = chain_of(v, v.P + block, parity);
-    float most = -HUGE_VALF;
+    if (!c.alone)
+        c.X_out[k] = X;
+    c.dead[k] = 0;
+}
+
+/* pen = ((2E + 1) / (O + E + 1))^theta of two of the batch's pieces, over the largest entry of each: a warp's work. The owner of a piece,
+   whose batch has its first row, keeps X; block's first batch keeps r's. */
+__device__ void make_penalties(const uni_cuda_view &v, const uni_cuda_batch &b, const step_smem &sm, int block, int parity, float *pen, float *weighted)
+{
+    int lane = threadIdx.x & 31, warp = threadIdx.x / 32, r_piece = v.P + block;
+    chain r_chain = chain_of(v, r_piece, block == 0 ? v.P + v.Q - 1 : r_piece - 1, parity), o_chain[2];
+    bool there[2], r_owner = b.from == 0 && warp == 0;
+    float most[2] = {-HUGE_VALF, -HUGE_VALF};
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        int l = min(warp + h * STEP_WARPS, b.pieces - 1);
+        there[h] = warp + h * STEP_WARPS < b.pieces;
+        o_chain[h] = chain_of(v, b.piece + l, sm.previous[l], parity);
+    }
+    if (!there[0])
+        return;
     for (int from = lane; from < v.Kp; from += 128) { /* all loads before the first store: one trip to L2 */
-        long long o_fixed[4], r_fixed[4];
+        long long o[2][4], r[4];
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             int k = min(from + 32 * j, v.Kp - 1);
-            o_fixed[j] = without(o_chain, k);
-            r_fixed[j] = without(r_chain, k);
+            r[j] = without(r_chain, k);
+            o[0][j] = without(o_chain[0], k);
+            o[1][j] = there[1] ? without(o_chain[1], k) : 0;
         }
 #pragma unroll
-        for (int j = 0; j < 4; j++) {
-            int k = from + 32 * j;
-            double O = (double)o_fixed[j] * (1 / MASS_SCALE), E = piece.share * ((double)r_fixed[j] * (1 / MASS_SCALE));
-            float ratio = (float)UNI_PENALTY_TOP(E) / (float)UNI_PENALTY_BOTTOM(O, E), x = log2f(ratio) * piece.theta;
-            most = k < v.K ? fmaxf(most, x) : most;
-            if (k >= v.Kp)
+        for (int h = 0; h < 2; h++) {
+            int l = warp + h * STEP_WARPS;
+            if (!there[h])
                 continue;
-            pen[k] = x;
-            if (owner && !o_chain.alone)
-                o_chain.X_out[k] = o_fixed[j];
-            if (owner)
-                o_chain.dead[k] = 0;
-            if (r_owner && !r_chain.alone)
-                r_chain.X_out[k] = r_fixed[j];
-            if (r_owner)
-                r_chain.dead[k] = 0;
+            bool owner = sm.before[l] >= b.from;
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                int k = from + 32 * j;
+                double O = (double)o[h][j] * (1 / MASS_SCALE), E = sm.share[l] * ((double)r[j] * (1 / MASS_SCALE));
+                float x = __log2f(__fdividef((float)UNI_PENALTY_TOP(E), (float)UNI_PENALTY_BOTTOM(O, E))) * sm.theta[l];
+                most[h] = k < v.K ? fmaxf(most[h], x) : most[h];
+                if (k < v.Kp)
+                    pen[l * v.Kp + k] = x;
+                if (k < v.Kp && owner)
+                    keep(o_chain[h], k, o[h][j]);
+                if (k < v.Kp && h == 0 && r_owner)
+                    keep(r_chain, k, r[j]);
+            }
         }
     }
-    most = warp_most(most);
-    for (int k = lane; k < v.Kp; k += 32) {
-        float x = pen[k] - most, P = k < v.K && x >= -125 ? exp2f(x) : 0;
-        pen[k] = P;
-        if (weighted)
-            weighted[k] = v.sigma[k] * P;
-        if (owner)
-            v.pen[(int64_t)i * v.Kp + k] = P;
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        int l = warp + h * STEP_WARPS;
+        if (!there[h])
+            continue;
+        most[h] = warp_most(most[h]);
+        bool owner = sm.before[l] >= b.from;
+        for (int k = lane; k < v.Kp; k += 32) {
+            float x = pen[l * v.Kp + k] - most[h], P = k < v.K && x >= -125 ? exp2f(x) : 0;
+            pen[l * v.Kp + k] = P;
+            if (weighted)
+                weighted[l * v.Kp + k] = v.sigma[k] * P;
+            if (owner)
+                v.pen[(int64_t)(b.piece + l) * v.Kp + k] = P;
+        }
     }
 }
+
+/* ---- rows ---------------------------------------------------------------------------------------------------------------- */
 
 /* Rows of base, 8 * CH columns a lane; as they come from memory, and as numbers. */
 template <int CH, int SINGLE> struct raw_row {
@@ -128,56 +182,84 @@ template <int CH, int SINGLE> __device__ __forceinline__ void numbers(float *f, 
     }
 }
 
-/* A warp's rows. Lanes in groups of LANES take every (32 / LANES)th row; SETS sets of SUB rows each are on their way at a time. */
-template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
-    static constexpr int GROUPS = 32 / LANES, SETS = 2, SUB = (SINGLE ? 2 : 4) / CH ? (SINGLE ? 2 : 4) / CH : 1, COLS = 8 * CH;
+/* LANES lanes are a worker: they take consecutive rows of the batch, in sets of at most SUB rows of one piece, of which SETS are on
+   their way at a time. */
+template <int LANES, int CH, int SINGLE, int FIT> struct worker {
+    static constexpr int SETS = 2, SUB = (SINGLE ? 2 : 4) / CH ? (SINGLE ? 2 : 4) / CH : 1, COLS = 8 * CH, WORKERS = STEP_WARPS * 32 / LANES;
     raw_row<CH, SINGLE> raw[SETS][SUB];
     float L[SETS][SUB];
+    int piece[SETS], l, now; /* piece of each set, -1: no row; of the next to be loaded; of G and P */
+    uint32_t next, end;      /* rows of the block */
     float G[COLS], P[COLS], sP[FIT == 2 ? COLS : 1], logs;
-    uint32_t at, end; /* this group of lanes' next row; the end of the segment */
 
-    __device__ __forceinline__ void load(const uni_cuda_view &v, int set, int lane)
+    template <int set> __device__ __forceinline__ void load(const uni_cuda_view &v, const step_smem &sm, int lane)
     {
+        uint32_t n = 0, row = 0;
+        piece[set] = -1;
+        if (next < end) {
+            l += next >= sm.end[l];
+            n = min((uint32_t)SUB, min(end, sm.end[l]) - next);
+            row = sm.row[l] + (next - sm.before[l]);
+            piece[set] = l;
+            next += n;
+        }
 #pragma unroll
         for (int u = 0; u < SUB; u++) {
-            uint32_t row = at + (uint32_t)(set * SUB + u) * GROUPS;
-            load_row<LANES, CH, SINGLE>(raw[set][u], v, row, row < end, lane);
+            load_row<LANES, CH, SINGLE>(raw[set][u], v, row + u, u < n, lane);
             if (FIT)
-                L[set][u] = row < end ? v.L[row] : 0;
+                L[set][u] = u < n ? v.L[row + u] : 0;
         }
     }
 
-    __device__ __forceinline__ void begin(const uni_cuda_view &v, uint32_t row, uint32_t rows, int lane)
+    __device__ __forceinline__ void begin(const uni_cuda_view &v, const step_smem &sm, const uni_cuda_batch &b, uint32_t rows, int lane)
     {
-        at = row + (threadIdx.x & 31) / LANES;
-        end = row + rows;
-#pragma unroll
-        for (int s = 0; s < SETS; s++)
-            load(v, s, lane);
+        next = min(b.from + rows * (threadIdx.x / LANES), b.to);
+        end = min(next + rows, b.to);
+        logs = 0;
+        now = -1;
+        l = 0;
+        while (l + 1 < b.pieces && sm.end[l] <= next)
+            l++;
+        load<0>(v, sm, lane);
+        load<1>(v, sm, lane);
     }
 
-    __device__ __forceinline__ void take_penalties(const float *pen, const float *weighted, int Kp, int lane)
+    /* G of the piece so far to its slot */
+    __device__ __forceinline__ void give(float *slots, int Kp, int lane)
     {
+        float *slot = slots + (int)(threadIdx.x / LANES + now) * Kp;
+#pragma unroll
+        for (int c = 0; c < CH; c++)
+            if (now >= 0 && 8 * (c * LANES + lane) < Kp) {
+                *(float4 *)(slot + 8 * (c * LANES + lane)) = make_float4(G[8 * c], G[8 * c + 1], G[8 * c + 2], G[8 * c + 3]);
+                *(float4 *)(slot + 8 * (c * LANES + lane) + 4) = make_float4(G[8 * c + 4], G[8 * c + 5], G[8 * c + 6], G[8 * c + 7]);
+            }
+    }
+
+    __device__ __forceinline__ void change_piece(int to, const float *pen, const float *weighted, float *slots, int Kp, int lane)
+    {
+        give(slots, Kp, lane);
+        now = to;
 #pragma unroll
         for (int c = 0; c < CH; c++)
 #pragma unroll
             for (int i = 0; i < 8; i++) {
                 int k = 8 * (c * LANES + lane) + i;
-                P[8 * c + i] = k < Kp ? pen[k] : 0;
+                P[8 * c + i] = k < Kp ? pen[now * Kp + k] : 0;
                 G[8 * c + i] = 0;
                 if (FIT == 2)
-                    sP[8 * c + i] = k < Kp ? weighted[k] : 0;
+                    sP[8 * c + i] = k < Kp ? weighted[now * Kp + k] : 0;
             }
     }
 
     /* s = base . P, G += base / s; with fit the logarithms, weighted by sum_k sigma R, too */
-    __device__ __forceinline__ void add_set(const uni_cuda_view &v, int set, int lane)
+    template <int set> __device__ __forceinline__ void add_set(const uni_cuda_view &v, const step_smem &sm, int lane)
     {
-        float f[SUB][COLS], s[SUB], t[SUB], l[SUB];
+        float f[SUB][COLS], s[SUB], t[SUB], at[SUB];
 #pragma unroll
         for (int u = 0; u < SUB; u++) {
             numbers<CH, SINGLE>(f[u], raw[set][u]);
-            l[u] = L[set][u];
+            at[u] = L[set][u];
             s[u] = t[u] = 0;
 #pragma unroll
             for (int i = 0; i < COLS; i++) {
@@ -186,10 +268,7 @@ template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
                     t[u] += f[u][i] * sP[i];
             }
         }
-        uint32_t now = at;
-        at += SETS * SUB * GROUPS;
-        load(v, set, lane);
-        at = now;
+        load<set>(v, sm, lane);
 #pragma unroll
         for (int m = LANES / 2; m; m /= 2)
 #pragma unroll
@@ -202,58 +281,49 @@ template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
         for (int u = 0; u < SUB; u++) {
             float inverse = s[u] > 0 ? __fdividef(1.0f, s[u]) : 0; /* 0: its weights all vanish, or no row */
             if (FIT && s[u] > 0)
-                logs += (FIT == 2 ? t[u] * inverse : 1.0f) * (__logf(s[u]) - LN_BASE_SCALE + l[u]);
+                logs += (FIT == 2 ? t[u] * inverse : 1.0f) * (__logf(s[u]) - LN_BASE_SCALE + at[u]);
 #pragma unroll
             for (int i = 0; i < COLS; i++)
                 G[i] += f[u][i] * inverse;
         }
     }
 
-    __device__ __forceinline__ void run(const uni_cuda_view &v, int lane)
+    template <int set>
+    __device__ __forceinline__ void turn(const uni_cuda_view &v, const step_smem &sm, const float *pen, const float *weighted, float *slots, int lane)
     {
-        uint32_t first = at - (threadIdx.x & 31) / LANES; /* the same for all lanes */
-        for (uint32_t i = first; i < end; i += SETS * SUB * GROUPS) {
-#pragma unroll
-            for (int s = 0; s < SETS; s++)
-                add_set(v, s, lane);
-            at += SETS * SUB * GROUPS;
-        }
+        if (piece[set] >= 0 && piece[set] != now)
+            change_piece(piece[set], pen, weighted, slots, v.Kp, lane);
+        __syncwarp();
+        add_set<set>(v, sm, lane);
     }
 
-    __device__ __forceinline__ void give(float *slot, int Kp, int lane)
+    __device__ __forceinline__ void run(const uni_cuda_view &v, const step_smem &sm, const float *pen, const float *weighted, float *slots, int lane)
     {
-#pragma unroll
-        for (int i = 0; i < COLS; i++)
-#pragma unroll
-            for (int m = LANES; m < 32; m *= 2)
-                G[i] += __shfl_xor_sync(~0u, G[i], m);
-        if ((threadIdx.x & 31) < LANES)
-#pragma unroll
-            for (int c = 0; c < CH; c++)
-#pragma unroll
-                for (int i = 0; i < 8; i++)
-                    if (8 * (c * LANES + lane) + i < Kp)
-                        slot[8 * (c * LANES + lane) + i] = G[8 * c + i];
+        while (__any_sync(~0u, piece[0] >= 0)) {
+            turn<0>(v, sm, pen, weighted, slots, lane);
+            turn<1>(v, sm, pen, weighted, slots, lane);
+        }
+        give(slots, v.Kp, lane);
     }
 };
 
-/* The batch's parts of O and r: P times the slots of the warps that had rows of the piece. */
+/* The batch's parts of O and r: P times the slots of the workers that had rows of the piece. */
 template <int FIT>
 __device__ double add_parts(const uni_cuda_view &v, const uni_cuda_batch &b, int block, int parity, const float *pen, const float *slots,
                             const step_smem &sm)
 {
     long long *M = v.M[parity ^ 1];
     double fit = 0;
-    int shares = (int)blockDim.x / v.Kp > 0 ? (int)blockDim.x / v.Kp : 1, share = (int)threadIdx.x / v.Kp;
-    if (share >= shares && shares > 1)
+    int shares = (int)blockDim.x / v.Kp > 0 ? (int)blockDim.x / v.Kp : 1, share = shares > 1 ? (int)threadIdx.x / v.Kp : 0;
+    if (share >= shares)
         return 0;
-    for (int k = (int)threadIdx.x - (shares > 1 ? share * v.Kp : 0); k < v.Kp; k += shares > 1 ? v.Kp : (int)blockDim.x) {
+    for (int k = (int)threadIdx.x - share * v.Kp; k < v.Kp; k += shares > 1 ? v.Kp : (int)blockDim.x) {
         long long r = 0;
-        for (int l = shares > 1 ? share : 0; l < b.pieces; l += shares) {
+        for (int l = share; l < b.pieces; l += shares) {
             float G = 0, P = pen[l * v.Kp + k];
-            for (int w = 0; w < STEP_WARPS; w++)
-                if (sm.cut[w] < sm.end[l] && sm.cut[w + 1] > sm.before[l] && sm.cut[w] < sm.cut[w + 1])
-                    G += slots[(w + l) * v.Kp + k];
+#pragma unroll 4
+            for (int w = sm.first[l]; w <= sm.last[l]; w++)
+                G += slots[(w + l) * v.Kp + k];
             float mass = P * G;
             long long fixed = __double2ll_rn((double)mass * MASS_SCALE);
             r += fixed;
@@ -269,54 +339,38 @@ __device__ double add_parts(const uni_cuda_view &v, const uni_cuda_batch &b, int
 }
 
 template <int LANES, int CH, int SINGLE, int FIT>
-__global__ void __launch_bounds__(STEP_WARPS * 32) sweep_step(uni_cuda_view v, int block, int parity)
+__global__ void __launch_bounds__(STEP_WARPS * 32, CH > 1 || FIT == 2 ? 1 : 2) sweep_step(uni_cuda_view v, int block, int parity)
 {
-    extern __shared__ float dynamic[];
+    typedef worker<LANES, CH, SINGLE, FIT> rows_of;
+    extern __shared__ __align__(16) float dynamic[];
     __shared__ step_smem sm;
-    float *pen = dynamic, *slots = pen + BATCH_PIECES * v.Kp, *weighted = FIT == 2 ? slots + (STEP_WARPS + BATCH_PIECES) * v.Kp : nullptr;
-    int warp = threadIdx.x / 32, lane = threadIdx.x % LANES;
-    int first = v.batch_of_block[block * v.grid + blockIdx.x], last = v.batch_of_block[block * v.grid + blockIdx.x + 1];
+    float *pen = dynamic, *slots = pen + BATCH_PIECES * v.Kp, *weighted = FIT == 2 ? slots + (rows_of::WORKERS + BATCH_PIECES) * v.Kp : nullptr;
+    int lane = threadIdx.x % LANES, at = block * v.grid + (int)blockIdx.x;
     double fit = 0;
-    warp_rows<LANES, CH, SINGLE, FIT> rows;
+    bool first = true;
+    rows_of work;
     launch_dependents();
-    for (int at = first; at < last; at++) {
+    while (at >= 0) {
         const uni_cuda_batch b = v.batch[at];
-        if (threadIdx.x < b.pieces) {
-            const uni_cuda_piece piece = v.piece[b.piece + threadIdx.x];
-            sm.row[threadIdx.x] = piece.row;
-            sm.before[threadIdx.x] = piece.before;
-            sm.end[threadIdx.x] = piece.before + piece.n;
-        }
-        if (threadIdx.x <= STEP_WARPS)
-            sm.cut[threadIdx.x] = b.from + (uint32_t)((uint64_t)(b.to - b.from) * threadIdx.x / STEP_WARPS);
+        if (b.pieces == 0)
+            break;
+        uint32_t rows = rows_of_worker(b, rows_of::WORKERS, rows_of::SUB);
+        take_pieces(v, b, rows, sm);
         __syncthreads();
-        uint32_t now = sm.cut[warp], end = sm.cut[warp + 1];
-        int l = 0;
-        while (l + 1 < b.pieces && sm.end[l] <= now)
-            l++;
-        rows.logs = 0;
-        rows.begin(v, sm.row[l] + (now - sm.before[l]), min(end, sm.end[l]) - now, lane);
-        if (at == first)
+        work.begin(v, sm, b, rows, lane);
+        if (first)
             wait_for_previous();
-        for (int i = warp; i < b.pieces; i += STEP_WARPS)
-            make_penalties(v, b.piece + i, block, parity, sm.before[i] >= b.from, b.from == 0 && i == 0, pen + i * v.Kp,
-                           weighted ? weighted + i * v.Kp : nullptr);
+        first = false;
+        make_penalties(v, b, sm, block, parity, pen, weighted);
         __syncthreads();
-        while (now < end) {
-            uint32_t stop = min(end, sm.end[l]);
-            rows.take_penalties(pen + l * v.Kp, weighted ? weighted + l * v.Kp : nullptr, v.Kp, lane);
-            rows.run(v, lane);
-            now = stop;
-            if (now < end)
-                rows.begin(v, sm.row[l + 1], min(end, sm.end[l + 1]) - now, lane);
-            rows.give(slots + (warp + l) * v.Kp, v.Kp, lane);
-            l++;
-        }
+        work.run(v, sm, pen, weighted, slots, lane);
         if (FIT && lane == 0)
-            fit -= (FIT == 1 ? (double)v.sigma[0] : 1.0) * (double)rows.logs;
+            fit -= (FIT == 1 ? (double)v.sigma[0] : 1.0) * (double)work.logs;
         __syncthreads();
         fit += add_parts<FIT>(v, b, block, parity, pen, slots, sm);
-        __syncthreads();
+        at = b.next;
+        if (at >= 0)
+            __syncthreads();
     }
     if (FIT) {
         fit = block_sum(fit, sm.part);
@@ -346,7 +400,8 @@ static step_kernel choose(const struct uni_cuda_view *v, int fit)
 static int launch_step(const struct uni_cuda *c, int block, int parity, int fit)
 {
     step_kernel kernel = choose(&c->v, fit);
-    size_t bytes = (size_t)(BATCH_PIECES * (fit == 2 ? 2 : 1) + STEP_WARPS + BATCH_PIECES) * (size_t)c->v.Kp * sizeof(float);
+    int workers = STEP_WARPS * (c->v.Kp <= 64 ? 4 : c->v.Kp <= 128 ? 2 : 1);
+    size_t bytes = (size_t)(BATCH_PIECES * (fit == 2 ? 2 : 1) + workers + BATCH_PIECES) * (size_t)c->v.Kp * sizeof(float);
     int err = bytes > 48000 ? CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes)) : UNI_OK;
     if (err)
         return err;
