@@ -101,10 +101,12 @@ def test_the_interpreter_runs_on(blobs):
 
     thread = threading.Thread(target=tick)
     thread.start()
-    result = unisono.harmonize(Z, batch, tol=-1, max_rounds=20, threads=1)
+    began = time.perf_counter()
+    unisono.harmonize(Z, batch, tol=-1, max_rounds=20, threads=1)
+    ended = time.perf_counter()
     done.set()
     thread.join()
-    assert max(np.diff(ticks)) < max(0.2, result.seconds["run"] / 2)
+    assert sum(began < t < ended for t in ticks) >= 5  # few: this machine may have much to do
 
 
 @linux

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -180,8 +181,9 @@ def harmonize(
     return run_on(take(Z), variables, settings, dtype, progress)
 
 
-harmonize.__doc__ = (harmonize.__doc__ or "").replace(
-    "    Returns\n", f"    Options\n    -------\n{table_text()}\n\n    Returns\n", 1
+# Python 3.13 takes the indentation out of docstrings by itself.
+harmonize.__doc__ = inspect.cleandoc(harmonize.__doc__ or "").replace(
+    "\nReturns\n", f"\nOptions\n-------\n{table_text()}\n\nReturns\n", 1
 )
 
 

@@ -81,14 +81,12 @@ def options() -> list[Option]:
 TABLE = {option.name: option for option in options()}
 
 
-def table_text(indent: str = "    ") -> str:
-    """The table as a docstring section's lines."""
+def table_text() -> str:
+    """The table as the lines of a docstring's section."""
     lines = []
     for o in TABLE.values():
-        lines += [
-            f"{indent}{o.name} : {o.kind}, default {o.default}",
-            f"{indent}    {o.help[0].upper()}{o.help[1:]}; {o.range}.",
-        ]
+        lines += [f"{o.name} : {o.kind}, default {o.default}"]
+        lines += [f"    {o.help[0].upper()}{o.help[1:]}; {o.range}."]
     return "\n".join(lines)
 
 

@@ -89,7 +89,6 @@ class Run:
         self._lock = threading.Lock()
         self._finalizer: weakref.finalize | None = None
         self._cancel = ctypes.c_int(0)
-        self._callback: Any = None
         settings.c.cancel = ctypes.pointer(self._cancel)
 
     def open(self, embedding: Embedding, variables: Sequence[Variable]) -> None:
@@ -186,8 +185,11 @@ class Run:
                 bool(function(Progress(p.round, p.max_rounds, p.objective, p.change, p.seconds)))
             )
 
-        self._callback = _c.ProgressFn(call)
-        self._settings.c.progress = self._callback
+        self._settings.c.progress = _c.ProgressFn(call)
+
+    def drop_callback(self) -> None:
+        """After the run: the callback may refer to this object, which would then live on."""
+        self._settings.c.progress = _c.ProgressFn()
 
 
 def _close_and_let_go(pointer: int, pid: int, _kept: list[Any]) -> None:
@@ -204,15 +206,24 @@ class _Question:
 
 
 def carry_out(run: Run, work: Callable[[], Any], progress: Callable[[Progress], Any] | None) -> Any:
-    """Does ``work``, in which ``run`` is opened and run; Ctrl-C makes it give up and is raised
-    again.
+    """Does ``work``, in which ``run`` is opened and run; Ctrl-C makes it give up.
 
     In the main thread, which is the one that gets signals, the work is done in a thread of its own
     while this one waits: signals then arrive although the library computes. ``progress`` is always
     called in the caller's thread.
     """
-    if threading.current_thread() is not threading.main_thread():
+    try:
+        if threading.current_thread() is threading.main_thread():
+            return _there(run, work, progress)
         return _here(run, work, progress)
+    except BaseException:
+        run.close()
+        raise
+    finally:
+        run.drop_callback()
+
+
+def _there(run: Run, work: Callable[[], Any], progress: Callable[[Progress], Any] | None) -> Any:
     mail: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def ask(p: Progress) -> bool:
@@ -225,6 +236,8 @@ def carry_out(run: Run, work: Callable[[], Any], progress: Callable[[Progress], 
         return question.stop
 
     def job() -> None:
+        if run.cancelled:  # interrupted while this thread was being started: nobody waits for it
+            return
         try:
             mail.put((work(), None))
         except BaseException as error:  # noqa: BLE001  carried to the waiting thread
@@ -239,11 +252,13 @@ def carry_out(run: Run, work: Callable[[], Any], progress: Callable[[Progress], 
     except BaseException:
         run.cancel()
         _wait_out(thread)
-        run.close()
         raise
     thread.join()
     if error is not None:
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # else it and this frame hold each other, and the run
     return result
 
 
@@ -286,6 +301,5 @@ def _here(run: Run, work: Callable[[], Any], progress: Callable[[Progress], Any]
         run.set_callback(ask)
     result = work()
     if raised:
-        run.close()
-        raise raised[0]
+        raise raised.pop()
     return result
