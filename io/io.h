@@ -65,7 +65,8 @@ int io_labels_h5ad(struct io_labels *, const char *path, const char *column, int
 /* Reads a column of a table with a header line. cells (may be NULL or empty): names of the embedding's cells; when the table's first
    column is a column of names (header empty, "cell", "cell_id", "barcode", "index", ... or all values distinct and the names of the
    cells), rows are put in the order of cells, and a name that one side lacks is an error naming it; else the table's order is taken.
-   Empty fields are missing; the text "NA" is a label. */
+   A name that repeats is an error too, unless both sides have the same names in the same order. Empty fields are missing; the text
+   "NA" is a label. */
 int io_labels_table(struct io_labels *, const char *path, const char *column, const struct io_strings *cells, int force);
 void io_labels_close(struct io_labels *);
 

@@ -18,6 +18,7 @@ struct column {
     int64_t n_rows, room;
     int first;        /* UNNAMED ... */
     int64_t repeated; /* first row whose name was there before, -1 */
+    int in_order;     /* so far every row has the name of the cell in its place */
 };
 
 static int find_column(struct column *column, const char *name)
@@ -57,7 +58,13 @@ static int add_row(struct column *column, const struct io_field *label)
     return 0;
 }
 
-static int read_rows(struct column *column)
+static int names_cell(const struct io_field *name, const struct io_strings *cells, int64_t cell)
+{
+    return cell < cells->count && strlen(cells->at[cell]) == name->length &&
+           memcmp(cells->at[cell], name->text, name->length) == 0;
+}
+
+static int read_rows(struct column *column, const struct io_strings *cells)
 {
     const struct io_lines *lines = &column->table.lines;
     int found;
@@ -72,6 +79,7 @@ static int read_rows(struct column *column)
             return -1;
         if (name != row && column->repeated < 0)
             column->repeated = row;
+        column->in_order &= names_cell(&lines->field[0], cells, row);
     }
     return found;
 }
@@ -145,7 +153,7 @@ static int align(struct column *column, const struct io_strings *cells)
 
 int io_labels_table(struct io_labels *labels, const char *path, const char *name, const struct io_strings *cells, int force)
 {
-    struct column column = {.repeated = -1};
+    struct column column = {.repeated = -1, .in_order = 1};
     memset(labels, 0, sizeof *labels);
     int err = io_table_open(&column.table, path);
     if (err)
@@ -154,10 +162,11 @@ int io_labels_table(struct io_labels *labels, const char *path, const char *name
         column.first = column.table.usual_names ? NAMED : PERHAPS;
     err = find_column(&column, name);
     if (!err)
-        err = read_rows(&column);
+        err = read_rows(&column, cells);
     if (!err)
         decide(&column, cells);
-    if (!err && column.first == NAMED)
+    /* Where both sides have the same names in the same order, names that repeat do no harm: nothing is looked up. */
+    if (!err && column.first == NAMED && !(column.in_order && column.n_rows == cells->count))
         err = align(&column, cells);
     int32_t continuous = err || force ? -1 : io_encoder_continuous(&column.levels);
     if (continuous >= 0) {

@@ -239,6 +239,11 @@ static void rows_are_aligned_by_name(void **state)
     assert_works(
         read_table("t.tsv", "b\tq\n\"c2\"\t\"y\"\t1\n\"c1\"\t\"x\"\t1\n\"c4\"\t\"NA\"\t2\n\"c3\"\t\t3\n", "b", &cells, other));
     assert_string_equal(other, sorted);
+    /* names that repeat, the same on both sides: nothing to be put in order */
+    static const char *const twice_names[] = {"c1", "c2", "c1"};
+    static const struct io_strings twice = {3, (const char **)twice_names, NULL};
+    assert_works(read_table("t.tsv", "cell\tb\nc1\tx\nc2\ty\nc1\tz\n", "b", &twice, other));
+    assert_string_equal(other, "x y z");
     /* no names on one side: the order of the rows */
     assert_works(read_table("t.tsv", "cell\tb\nc4\tx\nc3\ty\nc2\t\nc1\tNA\n", "b", NULL, other));
     assert_string_equal(other, sorted);
@@ -262,6 +267,7 @@ static void names_that_do_not_fit(void **state)
     assert_sentence(read_table("t.tsv", "cell\tb\nc1\tx\nc2\ty\nc2\tx\nc3\tx\nc4\ty\n", "b", &cells, result),
                     "not unique|data row 3");
     assert_sentence(read_table("t.tsv", "cell\tb\nc1\tx\n", "b", &twice, result), "\"c1\" twice");
+    assert_sentence(read_table("t.tsv", "cell\tb\nc1\tx\nc1\ty\nc1\ty\n", "b", &twice, result), "not unique|data row 2");
 }
 
 static void table_columns(void **state)

@@ -103,97 +103,6 @@ static void h5ad_without_obsm_and_uns(void **state)
     check_result(in_scratch("b.h5ad"), "X_pca_harmony");
 }
 
-/* obsm/X_umap of older_06.h5ad: the first two dimensions, in double precision. */
-static void check_umap(const char *path)
-{
-    struct io_matrix matrix;
-    float *read = read_matrix(&matrix, path, "X_umap");
-    assert_int_equal(matrix.n_dims, 2);
-    for (int i = 0; i < N; i++)
-        for (int j = 0; j < 2; j++)
-            assert_true(read[i * 2 + j] == (float)value(i, j));
-    free(read);
-    io_matrix_close(&matrix);
-    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT), umap = H5Dopen2(file, "obsm/X_umap", H5P_DEFAULT);
-    hid_t type = H5Dget_type(umap);
-    assert_true(H5Tequal(type, H5T_IEEE_F64LE) > 0);
-    H5Tclose(type);
-    H5Dclose(umap);
-    H5Fclose(file);
-}
-
-/* anndata 0.6 has obsm as one dataset of records: in the copy it is a group, of the same values. */
-static void h5ad_of_records(void **state)
-{
-    (void)state;
-    struct io_labels labels;
-    char a[512];
-    snprintf(a, sizeof a, "%s", in_scratch("a.h5ad"));
-    copy_file(DATA("older_06.h5ad"), a, 1);
-    struct io_output output = output_of(a, in_scratch("b.h5ad"));
-    assert_works(io_output_check(&output));
-    assert_works(io_output_write(&output));
-    assert_same_bytes(a, DATA("older_06.h5ad"));
-    check_result(in_scratch("b.h5ad"), "X_pca_harmony");
-    check_umap(in_scratch("b.h5ad"));
-    assert_works(io_labels_h5ad(&labels, in_scratch("b.h5ad"), "batch", 0));
-    io_labels_close(&labels);
-
-    output.target = a; /* in place gives the same, which is then like any other file */
-    assert_works(io_output_write(&output));
-    assert_same_bytes(in_scratch("a.h5ad"), in_scratch("b.h5ad"));
-    assert_sentence(io_output_check(&output), "a.h5ad|obsm/\"X_pca_harmony\" already");
-    assert_int_equal(count_files(0), 2);
-
-    output.source = DATA("older_06.h5ad"); /* a key that is there already */
-    output.target = in_scratch("c.h5ad");
-    output.key = "X_umap";
-    assert_sentence(io_output_check(&output), "older_06.h5ad|obsm/\"X_umap\" already|-f|--key-added");
-    output.overwrite = 1;
-    assert_works(io_output_write(&output));
-    check_result(in_scratch("c.h5ad"), "X_umap");
-    assert_int_equal(H5Fget_obj_count((hid_t)H5F_OBJ_ALL, H5F_OBJ_ALL), 0);
-}
-
-/* Replaces obsm by n records of the type, which is closed. */
-static void put_records(const char *path, hid_t type, hsize_t n)
-{
-    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT), space = H5Screate_simple(1, &n, NULL);
-    assert_true(H5Ldelete(file, "obsm", H5P_DEFAULT) >= 0);
-    hid_t obsm = H5Dcreate2(file, "obsm", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    void *zeros = calloc((size_t)n, H5Tget_size(type));
-    assert_true(H5Dwrite(obsm, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, zeros) >= 0);
-    free(zeros);
-    H5Dclose(obsm);
-    H5Sclose(space);
-    H5Fclose(file);
-    H5Tclose(type);
-}
-
-static void h5ad_of_records_that_cannot_be(void **state)
-{
-    (void)state;
-    char a[512];
-    snprintf(a, sizeof a, "%s", in_scratch("a.h5ad"));
-    copy_file(DATA("older_06.h5ad"), a, 1);
-    struct io_output output = output_of(a, "b.h5ad");
-    hid_t text = H5Tcopy(H5T_C_S1), records = H5Tcreate(H5T_COMPOUND, 12);
-    H5Tset_size(text, 8);
-    H5Tinsert(records, "X_one", 0, H5T_NATIVE_FLOAT);
-    H5Tinsert(records, "X_text", 4, text);
-    H5Tclose(text);
-    put_records(a, records, N);
-    assert_sentence(io_output_check(&output), "a.h5ad|before 0.7|\"X_text\" holds no numbers|.npy");
-    put_records(a, H5Tcopy(H5T_NATIVE_FLOAT), N);
-    assert_sentence(io_output_check(&output), "a.h5ad|obsm is neither a group nor a list of records");
-    records = H5Tcreate(H5T_COMPOUND, 4); /* a field without axes of its own */
-    H5Tinsert(records, "X_one", 0, H5T_NATIVE_FLOAT);
-    put_records(a, records, N);
-    output.target = in_scratch("b.h5ad");
-    assert_works(io_output_write(&output));
-    assert_int_equal(count_files(0), 2);
-}
-
 static void h5ad_outputs_that_cannot_be(void **state)
 {
     (void)state;
@@ -521,8 +430,6 @@ int main(void)
         cmocka_unit_test_teardown(h5ad_to_a_new_file, empty_scratch),
         cmocka_unit_test_teardown(h5ad_in_place, empty_scratch),
         cmocka_unit_test_teardown(h5ad_without_obsm_and_uns, empty_scratch),
-        cmocka_unit_test_teardown(h5ad_of_records, empty_scratch),
-        cmocka_unit_test_teardown(h5ad_of_records_that_cannot_be, empty_scratch),
         cmocka_unit_test_teardown(h5ad_outputs_that_cannot_be, empty_scratch),
         cmocka_unit_test_teardown(a_source_that_is_being_written, empty_scratch),
         cmocka_unit_test_teardown(targets_that_exist, empty_scratch),
