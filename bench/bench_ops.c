@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Times every operation of the CPU backend beside this machine's own ceilings, measured in the same run.
  *
- *     bench_ops [cells [dims [levels [clusters [threads]]]]]      repeats until each operation has had a second
+ *     bench_ops [cells [dims [levels [clusters [threads [operation]]]]]]      repeats until each operation has had a second
  *
  * CPU time over threads is reported, so that a machine shared with others still gives numbers to compare; wall time stands beside it.
  */
@@ -166,6 +166,8 @@ int main(int argc, char **argv)
     printf("| operation | ns/cell CPU | ns/cell wall | GFLOP/s a thread | GB/s a thread | floor ns/cell | share of floor |\n|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
         const struct operation *op = &operations[i];
+        if (argc > 6 && strcmp(op->name, argv[6]) != 0)
+            continue;
         double cpu, wall = time_operation(op, &b, &cpu), cells = (double)n;
         double work = op->products * 2.0 * (double)(d * K), moved = (op->z + op->out) * 4.0 * (double)d + op->base * 2.0 * (double)K;
         double floor_ns = 1e9 * fmax(work / flops, moved / bytes) / (double)b.backend.threads, thread = cpu * (double)b.backend.threads;

@@ -98,52 +98,66 @@ static void inverse_lengths(const struct uni_shape *s, float *squares, float *z,
 }
 
 /* CELLS rows of z.Yt -> e = 2^(z.Yt / |z| + bias - most), and base = e / sum e, stored, added to sum. mass = sum e. */
-INLINE void base_of_rows(const int CELLS, const struct uni_shape *s, float *v, const float *length, const float *bias, void *base,
+INLINE void base_of_rows(const int CELLS, const struct uni_shape *s, float *v, const float *length, const float *bias, char *base,
                          float *sum, float *most, float *mass, const int single, const int shift)
 {
-    vf total[4] = {{0}, {0}, {0}, {0}};
+    const int64_t Kv = s->Kv, whole = s->Kb / WIDTH * WIDTH,
+                  row_bytes = s->Kb * (single ? 4 : 2); /* stores may alias the shape */
+    const int rest = whole < s->Kb;
+    vf total[4] = {{0}, {0}, {0}, {0}}, scale[4], top[4];
+#pragma GCC unroll 4
     for (int c = 0; c < CELLS; c++) {
-        most[c] = 0;
-        vf top = splat(-HUGE_VALF);
-        for (int64_t k = 0; shift && k < s->Kv; k += WIDTH)
-            top = larger(top, load(v + c * s->Kv + k) * length[c] + load(bias + k));
-        if (shift)
-            most[c] = largest_across(top);
+        scale[c] = splat(length[c]);
+        top[c] = splat(0);
+        if (shift) {
+            vf largest = splat(-HUGE_VALF);
+            for (int64_t k = 0; k < Kv; k += WIDTH)
+                largest = larger(largest, load(v + c * Kv + k) * scale[c] + load(bias + k));
+            top[c] = splat(largest_across(largest));
+        }
+        most[c] = top[c][0];
     }
-    for (int64_t k = 0; k < s->Kv; k += WIDTH) {
+    for (int64_t k = 0; k < Kv; k += WIDTH) {
         vf b = load(bias + k);
 #pragma GCC unroll 4
         for (int c = 0; c < CELLS; c++) {
-            vf x = load(v + c * s->Kv + k) * length[c] + b;
-            vf e = exp2_below(shift ? x - most[c] : x);
-            store(v + c * s->Kv + k, e);
+            vf x = load(v + c * Kv + k) * scale[c] + b;
+            vf e = exp2_below(shift ? x - top[c] : x);
+            store(v + c * Kv + k, e);
             total[c] += e;
         }
     }
-    v4 masses = add_across4(total[0], total[1], total[2], total[3]), scale = BASE_SCALE / masses;
-    for (int c = 0; c < CELLS; c++)
+    v4 masses = add_across4(total[0], total[1], total[2], total[3]), scales = BASE_SCALE / masses;
+#pragma GCC unroll 4
+    for (int c = 0; c < CELLS; c++) {
         mass[c] = masses[c];
-    for (int64_t k = 0; k < s->Kv; k += WIDTH) {
+        scale[c] = splat(scales[c]);
+    }
+    for (int64_t k = 0; k < Kv; k += WIDTH) {
         vf part = load(sum + k);
 #pragma GCC unroll 4
         for (int c = 0; c < CELLS; c++) {
-            vf b = load(v + c * s->Kv + k) * scale[c];
-            base_put((char *)base + c * s->Kb * (single ? 4 : 2), k, s->Kb - k, b, single);
+            vf b = load(v + c * Kv + k) * scale[c];
+            if (k < whole)
+                base_put_whole(base + c * row_bytes, k, b, single);
+            else if (rest)
+                base_put_part(base + c * row_bytes, k, b, single);
             part += b;
         }
         store(sum + k, part);
     }
 }
 
-INLINE void base_of_tile(const struct uni_shape *s, float *v, int64_t n, const float *length, const float *bias, void *base,
+INLINE void base_of_tile(const struct uni_shape *s, float *v, int64_t n, const float *length, const float *bias, char *base,
                          float *sum, float *L, const int single, const int shift)
 {
     float most[TILE + WIDTH], mass[TILE + WIDTH];
-    int64_t i = 0, row_bytes = s->Kb * (single ? 4 : 2);
+    const int64_t Kv = s->Kv, row_bytes = s->Kb * (single ? 4 : 2);
+    int64_t i = 0;
     for (; i + 4 <= n; i += 4)
-        base_of_rows(4, s, v + i * s->Kv, length + i, bias, (char *)base + i * row_bytes, sum, most + i, mass + i, single, shift);
+        base_of_rows(4, s, v + i * Kv, length + i, bias, base + i * row_bytes, sum, most + i, mass + i, single, shift);
     for (; i < n; i++)
-        base_of_rows(1, s, v + i * s->Kv, length + i, bias, (char *)base + i * row_bytes, sum, most + i, mass + i, single, shift);
+        base_of_rows(1, s, v + i * Kv, length + i, bias, base + i * row_bytes, sum, most + i, mass + i, single, shift);
     for (i = n; i < n + WIDTH; i++)
         mass[i] = most[i] = 1;
     for (i = 0; i < n; i += WIDTH)
@@ -177,7 +191,7 @@ static void assign(const struct uni_shape *s, const struct uni_run *run, const f
     memset(sum, 0, (size_t)s->Kv * sizeof *sum);
     for (int64_t first = 0; first < run->n; first += TILE) {
         int64_t n = run->n - first < TILE ? run->n - first : TILE;
-        void *base = (char *)run->base + first * s->Kb * (s->single ? 4 : 2);
+        char *base = (char *)run->base + first * s->Kb * (s->single ? 4 : 2);
         corrected_tile(s, run, first, n, P, minus_W, T, z, length);
         inverse_lengths(s, length, z, n);
         product(T, s->Kv, n, s->Kv, (struct factor){z, s->Dv, 1}, c->Yt, s->Kv, s->D, 0,
@@ -205,7 +219,7 @@ INLINE void sweep_rows(const int CELLS, const struct uni_shape *s, const void *b
 {
     const void *row[4];
     vf sum[4] = {{0}, {0}, {0}, {0}}, weight[4] = {{0}, {0}, {0}, {0}};
-    int64_t whole = s->Kb / WIDTH * WIDTH;
+    const int64_t whole = s->Kb / WIDTH * WIDTH; /* stores may alias the shape */
     const int rest = whole < s->Kb;
 #pragma GCC unroll 4
     for (int c = 0; c < CELLS; c++)

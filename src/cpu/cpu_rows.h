@@ -16,14 +16,18 @@ INLINE vf base_part(const void *row, int64_t k, int single)
     return single ? load_low((const float *)row + k) : half_load_low((const uint16_t *)row + k);
 }
 
-INLINE void base_put(void *row, int64_t k, int64_t left, vf v, int single)
+INLINE void base_put_whole(void *row, int64_t k, vf v, int single)
 {
-    if (single && left >= WIDTH)
+    if (single)
         store((float *)row + k, v);
-    else if (single)
-        store_low((float *)row + k, v);
-    else if (left >= WIDTH)
+    else
         half_store((uint16_t *)row + k, v);
+}
+
+INLINE void base_put_part(void *row, int64_t k, vf v, int single)
+{
+    if (single)
+        store_low((float *)row + k, v);
     else
         half_store_low((uint16_t *)row + k, v);
 }
@@ -49,7 +53,7 @@ INLINE void weighted_rows(const int CELLS, const struct uni_shape *s, const void
 {
     const void *row[4];
     vf sum[4] = {{0}, {0}, {0}, {0}};
-    int64_t whole = s->Kb / WIDTH * WIDTH;
+    const int64_t Kv = s->Kv, Kb = s->Kb, whole = Kb / WIDTH * WIDTH; /* stores may alias the shape */
 #pragma GCC unroll 4
     for (int c = 0; c < CELLS; c++)
         row[c] = base_row(s, base, first + c, single);
@@ -58,16 +62,16 @@ INLINE void weighted_rows(const int CELLS, const struct uni_shape *s, const void
 #pragma GCC unroll 4
         for (int c = 0; c < CELLS; c++) {
             vf r = base_whole(row[c], k, single) * p;
-            store(T + c * s->Kv + k, r);
+            store(T + c * Kv + k, r);
             sum[c] += r;
         }
     }
-    if (whole < s->Kb) {
+    if (whole < Kb) {
         vf p = load(P + whole);
 #pragma GCC unroll 4
         for (int c = 0; c < CELLS; c++) {
             vf r = base_part(row[c], whole, single) * p;
-            store(T + c * s->Kv + whole, r);
+            store(T + c * Kv + whole, r);
             sum[c] += r;
         }
     }
