@@ -93,6 +93,8 @@ enum { UNI_SAMPLE = 20000 }; /* most cells that the seeding looks at */
 
 /* Row i of the caller's embedding as float32 (embedding.c): for open. */
 void uni_matrix_row(float *dst, const struct uni_matrix *, int64_t row);
+/* Asks the processor for that row, which will be read soon. */
+void uni_matrix_fetch(const struct uni_matrix *, int64_t row);
 
 void uni_cpu_backend(struct uni_backend *);
 void uni_cpu_describe(struct uni_backend_info *);

@@ -29,21 +29,35 @@ void uni_matrix_row(float *dst, const struct uni_matrix *m, int64_t row)
         dst[j] = (float)value_at(m, row, j);
 }
 
+void uni_matrix_fetch(const struct uni_matrix *m, int64_t row)
+{
+    const char *at = (const char *)m->data + row * m->row_stride;
+    if (m->col_stride <= 8 && m->col_stride > 0)
+        for (int64_t byte = 0; byte < m->n_dims * m->col_stride; byte += 64)
+            __builtin_prefetch(at + byte);
+}
+
+/* Eight sums side by side: one would wait for each addition. */
+static double sum_of_squares(const float *row, int64_t D)
+{
+    double part[8] = {0};
+    int64_t whole = D / 8 * 8;
+    for (int64_t j = 0; j < whole; j += 8)
+        for (int i = 0; i < 8; i++)
+            part[i] += (double)row[j + i] * row[j + i];
+    for (int64_t j = whole; j < D; j++)
+        part[j - whole] += (double)row[j] * row[j];
+    return ((part[0] + part[4]) + (part[1] + part[5])) + ((part[2] + part[6]) + (part[3] + part[7]));
+}
+
 int uni_normalise(float *row, int64_t D)
 {
-    float largest = 0;
-    double squares = 0;
-    for (int64_t j = 0; j < D; j++)
-        largest = fmaxf(largest, fabsf(row[j]));
-    if (!(largest > 0))
+    double squares = sum_of_squares(row, D); /* in double no float's square over- or underflows */
+    if (!(squares > 0))
         return 0;
-    for (int64_t j = 0; j < D; j++) {
-        row[j] /= largest;
-        squares += (double)row[j] * row[j];
-    }
-    float scale = (float)(1 / sqrt(squares));
+    double scale = 1 / sqrt(squares);
     for (int64_t j = 0; j < D; j++)
-        row[j] *= scale;
+        row[j] = (float)(row[j] * scale);
     return 1;
 }
 

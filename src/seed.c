@@ -9,6 +9,7 @@
 #include "method.h"
 
 enum { FIRST_STEPS = 5, TAIL_STEPS = 5, LAST_STEPS = 10 };
+enum { AHEAD = 12 }; /* rows asked for before they are needed */
 
 static int64_t sample_size(int64_t N)
 {
@@ -72,8 +73,13 @@ int uni_seed_open(struct uni_seed *s, const struct uni_problem *p, const struct 
     for (int64_t j = 0; j < M; j++) {
         /* Rows are sorted by level: one from each of M equal stretches is a sample stratified over levels. */
         int64_t at = p->N == M ? j : (int64_t)(((double)j + uni_random_unit(&state)) * ((double)p->N / (double)M));
+        s->order[j] = p->row[at < p->N ? at : p->N - 1];
+    }
+    for (int64_t j = 0; j < M; j++) {
         float *row = s->X + s->M * p->D;
-        uni_matrix_row(row, plain, p->row[at < p->N ? at : p->N - 1]);
+        if (j + AHEAD < M)
+            uni_matrix_fetch(plain, s->order[j + AHEAD]);
+        uni_matrix_row(row, plain, s->order[j]);
         uint64_t hash = s->distinct < K ? row_hash(row, p->D) : 0;
         if (!uni_normalise(row, p->D))
             continue;

@@ -30,7 +30,7 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-enum { ARRAYS = 16 };
+enum { ARRAYS = 18, GATHER_ROWS = 4096 };
 static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_cpu *c)
 {
     const struct uni_problem *p = c->p;
@@ -51,7 +51,9 @@ static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_cpu *c)
                                                UNI_ARRAY(c->Yt, s->D * s->Kv + 2 * s->Kv),
                                                UNI_ARRAY(c->fit, 2 * most(l->n_tasks, l->n_steps + 1)),
                                                UNI_ARRAY(c->scratch, c->threads * c->scratch_floats),
-                                               UNI_ARRAY(c->sigma, s->Kv)};
+                                               UNI_ARRAY(c->sigma, s->Kv),
+                                               UNI_ARRAY(c->nearest_rows, UNI_SAMPLE),
+                                               UNI_ARRAY(c->nearest_first, p->K + 1)};
     memcpy(list, rows, sizeof rows);
 }
 
@@ -148,13 +150,18 @@ static int64_t cpu_bytes(const struct uni_problem *p, const int64_t *group_cells
     return layout < 0 || arrays < 0 ? -1 : layout + arrays;
 }
 
+/* Rows of the caller lie anywhere: some are asked for before they are needed. */
 static void gather_rows(void *context, int64_t task, int thread)
 {
+    enum { AHEAD = 12 };
     struct uni_cpu *c = context;
-    int64_t end = (task + 1) * TILE * 64;
+    int64_t D = c->shape.D, end = (task + 1) * GATHER_ROWS < c->p->N_all ? (task + 1) * GATHER_ROWS : c->p->N_all;
     (void)thread;
-    for (int64_t i = task * TILE * 64; i < end && i < c->p->N_all; i++)
-        uni_matrix_row(c->Z + i * c->shape.D, c->source, c->p->row[i]);
+    for (int64_t i = task * GATHER_ROWS; i < end; i++) {
+        if (i + AHEAD < end)
+            uni_matrix_fetch(c->source, c->p->row[i + AHEAD]);
+        uni_matrix_row(c->Z + i * D, c->source, c->p->row[i]);
+    }
 }
 
 static void cpu_close(struct uni_backend *b)
@@ -203,7 +210,7 @@ static int cpu_open(struct uni_backend *b, const struct uni_problem *p, const st
     for (int64_t k = 0; k < p->K; k++)
         c->sigma[k] = (float)p->sigma[k];
     c->source = source;
-    TRY(uni_pool_run(c->pool, gather_rows, c, p->N_all / (TILE * 64) + 1));
+    TRY(uni_pool_run(c->pool, gather_rows, c, p->N_all / GATHER_ROWS + 1));
     c->source = NULL;
     b->threads = c->threads;
     snprintf(b->name, sizeof b->name, "cpu (%s)", c->kernels->name);

@@ -18,22 +18,24 @@ struct uni_cpu {
     struct uni_arena arena;
     int64_t threads, scratch_floats;
 
-    float *Z;         /* (N_all,D) sorted */
-    char *base;       /* (N,Kb) half or float32 */
-    float *L;         /* (N) */
-    float *P;         /* (pieces,Kv) penalties of each piece's last update */
-    float *mass;      /* (pieces,Kv) each piece's part of O, exactly as it was added */
-    float *slots;     /* (slots,Kv) sums of runs until they are added */
-    double *O;        /* (G,Kv) */
-    double *r;        /* (Kv) sum of O over groups */
-    double *block_r;  /* (Q,Kv) each block's part of r */
-    double *came;     /* (steps,Kv) sums over the pieces that a task of a sweep updated */
-    double *parts;    /* (parts,Dr,Kv) moments of slices */
-    double *whole;    /* (threads,Dr,Kv) the same while they are made */
-    float *Yt, *bias; /* (D,Kv), (Kv) centroids as the kernels want them */
-    float *sigma;     /* (Kv) */
-    double *fit;      /* (tasks, or steps and one, 2) */
-    float *scratch;   /* (threads, scratch_floats) */
+    float *Z;               /* (N_all,D) sorted */
+    char *base;             /* (N,Kb) half or float32 */
+    float *L;               /* (N) */
+    float *P;               /* (pieces,Kv) penalties of each piece's last update */
+    float *mass;            /* (pieces,Kv) each piece's part of O, exactly as it was added */
+    float *slots;           /* (slots,Kv) sums of runs until they are added */
+    double *O;              /* (G,Kv) */
+    double *r;              /* (Kv) sum of O over groups */
+    double *block_r;        /* (Q,Kv) each block's part of r */
+    double *came;           /* (steps,Kv) sums over the pieces that a task of a sweep updated */
+    double *parts;          /* (parts,Dr,Kv) moments of slices */
+    double *whole;          /* (threads,Dr,Kv) the same while they are made */
+    float *Yt, *bias;       /* (D,Kv), (Kv) centroids as the kernels want them */
+    float *sigma;           /* (Kv) */
+    double *fit;            /* (tasks, or steps and one, 2) */
+    float *scratch;         /* (threads, scratch_floats) */
+    int32_t *nearest_rows;  /* (sampled rows) by their nearest centroid, */
+    int64_t *nearest_first; /* (K + 1) and where each centroid's begin */
 
     /* of the operation under way */
     const float *W; /* (G,K,D) */

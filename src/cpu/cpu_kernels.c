@@ -438,51 +438,42 @@ static double log_dot(const struct uni_shape *s, const float *O, const float *P,
     return sum;
 }
 
-/* The largest entry of a row of products and, among equals, its first place. */
-INLINE float best_of_row(const struct uni_shape *s, const float *row, const float *bias, int32_t *place)
+/* The largest entry of a row of products and, among equals, its first place; places are whole floats here. */
+INLINE float best_of_row(int64_t Kv, const float *row, const float *bias, int32_t *place)
 {
-    vf top = splat(-HUGE_VALF);
-    vi at = {0};
-    for (int64_t k = 0; k < s->Kv; k += WIDTH) {
+    vf top = splat(-HUGE_VALF), at = splat(0), lane;
+    for (int i = 0; i < WIDTH; i++)
+        lane[i] = (float)i;
+    for (int64_t k = 0; k < Kv; k += WIDTH) {
         vf x = load(row + k) + load(bias + k);
-        vi better = x > top;
-        at = (better & (int32_t)k) | (~better & at);
+        at = choose(x > top, splat((float)k), at);
         top = larger(top, x);
     }
-    float best = top[0];
-    *place = at[0];
-    for (int c = 1; c < WIDTH; c++)
-        if (top[c] > best || (top[c] == best && at[c] + c < *place)) {
-            best = top[c];
-            *place = at[c] + c;
-        }
+    float best = largest_across(top);
+    *place = (int32_t)-largest_across(choose(top == best, -(at + lane), splat(-HUGE_VALF)));
     return best;
 }
 
 static void nearest(const struct uni_shape *s, int32_t *index, float *score, const float *X, int64_t n, const float *Yt,
                     const float *bias, float *scratch)
 {
-    float *z = scratch + TILE * s->Kv; /* whole register blocks of rows are read */
-    memcpy(z, X, (size_t)(n * s->D) * sizeof *z);
-    product(scratch, s->Kv, n, s->Kv, (struct factor){z, s->D, 1}, Yt, s->Kv, s->D, 0, (struct next){{NULL, NULL}, {0, 0}});
+    float *z = scratch + TILE * s->Kv;
+    if (n < TILE) /* whole register blocks of rows are read */
+        X = memcpy(z, X, (size_t)(n * s->D) * sizeof *z);
+    product(scratch, s->Kv, n, s->Kv, (struct factor){X, s->D, 1}, Yt, s->Kv, s->D, 0, (struct next){{NULL, NULL}, {0, 0}});
     for (int64_t i = 0; i < n; i++)
-        score[i] = best_of_row(s, scratch + i * s->Kv, bias, &index[i]);
+        score[i] = best_of_row(s->Kv, scratch + i * s->Kv, bias, &index[i]);
 }
 
-static void add_rows(const struct uni_shape *s, double *sum, int64_t *count, const float *X, const int32_t *index, int64_t n,
-                     int64_t first, int64_t end)
+static void add_rows(const struct uni_shape *s, double *sum, const float *X, const int32_t *rows, int64_t n)
 {
-    int64_t whole = s->D / WIDTH * WIDTH;
+    const int64_t D = s->D, whole = D / WIDTH * WIDTH;
     for (int64_t i = 0; i < n; i++) {
-        double *to = sum + index[i] * s->D;
-        const float *row = X + i * s->D;
-        if (index[i] < first || index[i] >= end)
-            continue;
-        count[index[i]]++;
+        const float *row = X + rows[i] * D;
         for (int64_t d = 0; d < whole; d += WIDTH)
-            *(vd_at *)(to + d) += wide(row + d);
-        for (int64_t d = whole; d < s->D; d++)
-            to[d] += row[d];
+            *(vd_at *)(sum + d) += wide(row + d);
+        for (int64_t d = whole; d < D; d++)
+            sum[d] += row[d];
     }
 }
 

@@ -69,9 +69,8 @@ struct uni_cpu_kernels {
     /* Nearest of the centroids Yt (D,Kv) for n <= TILE rows of X (n,D); bias (Kv) 0, very small where padded. */
     void (*nearest)(const struct uni_shape *, int32_t *index, float *score, const float *X, int64_t n, const float *Yt,
                     const float *bias, float *scratch);
-    /* sum (D per centroid) += the rows of X (n,D) whose index is first .. end-1, count likewise */
-    void (*add_rows)(const struct uni_shape *, double *sum, int64_t *count, const float *X, const int32_t *index, int64_t n, int64_t first,
-                     int64_t end);
+    /* sum (D) += the n rows of X (..,D) that rows (n) names */
+    void (*add_rows)(const struct uni_shape *, double *sum, const float *X, const int32_t *rows, int64_t n);
 };
 
 /* Floats of scratch that the kernels need per thread. */

@@ -18,15 +18,34 @@ static void nearest_task(void *context, int64_t task, int thread)
                             c->Yt, c->bias, uni_cpu_scratch(c, thread));
 }
 
-/* Sums of a share of the centroids, over the rows in order. */
+/* The rows of each centroid behind one another, in their order: count, then place. first (n + 1) */
+static void sort_rows(struct uni_cpu *c)
+{
+    int64_t n = c->X_centroids, *first = c->nearest_first;
+    memset(first, 0, (size_t)(n + 1) * sizeof *first);
+    for (int64_t i = 0; i < c->X_rows; i++)
+        first[c->index[i] + 1]++;
+    for (int64_t k = 0; k < n; k++) {
+        c->count[k] = first[k + 1];
+        first[k + 1] += first[k];
+    }
+    for (int64_t i = 0; i < c->X_rows; i++)
+        c->nearest_rows[first[c->index[i]]++] = (int32_t)i;
+    for (int64_t k = n; k > 0; k--)
+        first[k] = first[k - 1];
+    first[0] = 0;
+}
+
+/* Sums of a share of the centroids. */
 static void sum_task(void *context, int64_t task, int thread)
 {
     struct uni_cpu *c = context;
-    int64_t D = c->shape.D, first = c->X_centroids * task / SUM_TASKS, end = c->X_centroids * (task + 1) / SUM_TASKS;
+    int64_t D = c->shape.D, end = c->X_centroids * (task + 1) / SUM_TASKS;
     (void)thread;
-    memset(c->sum + first * D, 0, (size_t)((end - first) * D) * sizeof *c->sum);
-    memset(c->count + first, 0, (size_t)(end - first) * sizeof *c->count);
-    c->kernels->add_rows(&c->shape, c->sum, c->count, c->X, c->index, c->X_rows, first, end);
+    for (int64_t k = c->X_centroids * task / SUM_TASKS; k < end; k++) {
+        memset(c->sum + k * D, 0, (size_t)D * sizeof *c->sum);
+        c->kernels->add_rows(&c->shape, c->sum + k * D, c->X, c->nearest_rows + c->nearest_first[k], c->count[k]);
+    }
 }
 
 int uni_cpu_nearest(struct uni_backend *b, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M,
@@ -47,5 +66,8 @@ int uni_cpu_nearest(struct uni_backend *b, int32_t *index, float *score, double 
             c->Yt[d * Kv + k] = k < n ? Y[k * D + d] : 0;
     }
     int err = uni_pool_run(c->pool, nearest_task, c, M / (TILE * TASK_TILES) + 1);
-    return err || !sum ? err : uni_pool_run(c->pool, sum_task, c, SUM_TASKS);
+    if (err || !sum)
+        return err;
+    sort_rows(c);
+    return uni_pool_run(c->pool, sum_task, c, SUM_TASKS);
 }
