@@ -3,7 +3,7 @@
 #ifndef TESTS_AGREEMENT_H
 #define TESTS_AGREEMENT_H
 
-#include "compare.h"
+#include "differences.h"
 #include "product.h"
 #include "reference.h"
 

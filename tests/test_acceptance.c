@@ -3,7 +3,7 @@
  * setting of one batch variable. The orders differ (fixed blocks here, new random ones there), so the limits are those of another
  * shuffle: they say that the method is the same, not that the arithmetic is; for that see test_oracle_agreement.c. With
  * UNISONO_TABLE=1 in the environment a table of the outcome is printed, for docs/numerics.md. */
-#include "compare.h"
+#include "differences.h"
 #include "data_npy.h"
 #include "lisi_plain.h"
 #include "product.h"

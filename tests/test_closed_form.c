@@ -2,7 +2,7 @@
 /* With one cluster nothing is random: the result is Z - P W with W = (P'P + Lambda)^-1 P'Z, its intercept's row set to 0. The one
  * exact test there is, on every path through the input checks, sorting, sums and the ridge. 1e-6 of the largest |Z| throughout.
  */
-#include "compare.h"
+#include "differences.h"
 #include "product.h"
 #include "reference.h"
 #include "testing.h"

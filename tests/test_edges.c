@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Input that cannot be used, or nearly: the status, and in the sentence the thing, the number and the remedy. Positions count
  * from 1. */
-#include "compare.h"
+#include "differences.h"
 #include "product.h"
 #include "testing.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The option table, every range, and what the options do that other tests do not show: tau, callbacks, stopping, plans. */
-#include "compare.h"
+#include "differences.h"
 #include "product.h"
 #include "testing.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What must hold whatever the numbers are: sums, invariances, the same bytes again, behaviour at the odd ends. */
-#include "compare.h"
+#include "differences.h"
 #include "product.h"
 #include "testing.h"
 

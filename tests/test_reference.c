@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Proof of the oracle: from the recorded start and orders it follows every recorded run of the R package through ten rounds. The
  * limits are those of the reference data's README: the package's float32 arithmetic is what is left. */
-#include "compare.h"
+#include "differences.h"
 #include "recorded.h"
 #include "reference.h"
 #include "testing.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How far apart two results are, in the measures the limits are stated in. */
-#ifndef TESTS_COMPARE_H
-#define TESTS_COMPARE_H
+#ifndef TESTS_DIFFERENCES_H
+#define TESTS_DIFFERENCES_H
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "compare.h"
+#include "differences.h"
 
 #include <math.h>
 #include <stdlib.h>
