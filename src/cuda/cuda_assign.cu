@@ -15,24 +15,11 @@ struct stage {
     uint32_t barrier, Z, base, phase;
 };
 
-__device__ __forceinline__ uint32_t shared_address(const void *at)
-{
-    return (uint32_t)__cvta_generic_to_shared(at);
-}
-
-__device__ __forceinline__ void bulk_copy(uint32_t to, const void *from, uint32_t bytes, uint32_t barrier)
-{
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from), "r"(bytes),
-                 "r"(barrier)
-                 : "memory");
-}
-
 __device__ __forceinline__ void fetch(const stage &s, const uni_cuda_view &v, uni_cuda_tile tile, bool with_base)
 {
     uint32_t rows = tile.packed & 31, z_bytes = rows * (uint32_t)v.Dz * 4, row_bytes = (uint32_t)v.Kp * (v.single ? 4 : 2);
     uint32_t base_bytes = with_base ? rows * row_bytes : 0;
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(s.barrier), "r"(z_bytes + base_bytes) : "memory");
+    barrier_expect(s.barrier, z_bytes + base_bytes);
     bulk_copy(s.Z, v.Z + (int64_t)tile.row * v.Dz, z_bytes, s.barrier);
     if (with_base)
         bulk_copy(s.base, (const char *)v.base + (int64_t)tile.row * row_bytes, base_bytes, s.barrier);
@@ -40,12 +27,7 @@ __device__ __forceinline__ void fetch(const stage &s, const uni_cuda_view &v, un
 
 __device__ __forceinline__ void arrive(stage &s)
 {
-    uint32_t done = 0;
-    while (!done)
-        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-                     : "=r"(done)
-                     : "r"(s.barrier), "r"(s.phase)
-                     : "memory");
+    barrier_wait(s.barrier, s.phase);
     s.phase ^= 1;
 }
 
@@ -174,11 +156,20 @@ template <int MT, int NT> __device__ __forceinline__ void product(float (&acc)[N
             split_pair(a[2 * s + i][2], a[2 * s + i][3], hi[2 * i + 1], lo[2 * i + 1]);
         }
 #pragma unroll
-        for (int n = 0; n < NT; n++) {
-            uint4 b = fragments[(s * NT + n) * 32 + lane];
-            multiply_add(acc[n], lo, b.x, b.y);
-            multiply_add(acc[n], hi, b.z, b.w);
-            multiply_add(acc[n], hi, b.x, b.y);
+        for (int first = 0; first < NT; first += 4) { /* four sums at a time: none waits for its last product */
+            uint4 b[4];
+#pragma unroll
+            for (int n = 0; n < 4 && first + n < NT; n++)
+                b[n] = fragments[(s * NT + first + n) * 32 + lane];
+#pragma unroll
+            for (int n = 0; n < 4 && first + n < NT; n++)
+                multiply_add(acc[first + n], lo, b[n].x, b[n].y);
+#pragma unroll
+            for (int n = 0; n < 4 && first + n < NT; n++)
+                multiply_add(acc[first + n], hi, b[n].z, b[n].w);
+#pragma unroll
+            for (int n = 0; n < 4 && first + n < NT; n++)
+                multiply_add(acc[first + n], hi, b[n].x, b[n].y);
         }
     }
 }
@@ -229,9 +220,9 @@ template <int DT> __device__ __forceinline__ void normalise(float (&z)[DT][4])
     }
 }
 
-/* Both parts of the objective for R = base of one row: base = e / mass, dist = -sigma (ln base + L). */
+/* Both parts of the objective for R = base of one row: base = e f, dist = -sigma (ln base + L). */
 template <int KT>
-__device__ __forceinline__ void fit_of_row(double *fit, const float (&e)[KT][4], const float *sigma, int Kp, int t, int h, float mass, float L, bool valid)
+__device__ __forceinline__ void fit_of_row(double *fit, const float (&e)[KT][4], const float *sigma, int Kp, int t, int h, float f, float L, bool valid)
 {
     float weights = 0, entropy = 0;
 #pragma unroll
@@ -239,9 +230,9 @@ __device__ __forceinline__ void fit_of_row(double *fit, const float (&e)[KT][4],
         int k = assign_column(KT, j, 2 * t);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            float b = e[j][h + i] / mass, weight = k + i < Kp ? sigma[k + i] * b : 0;
+            float b = e[j][h + i] * f, weight = k + i < Kp ? sigma[k + i] * b : 0;
             weights += weight;
-            entropy += b > 1e-37f ? weight * logf(b) : 0;
+            entropy += b > 1e-37f ? weight * __logf(b) : 0;
         }
     }
     if (valid) {
@@ -313,7 +304,8 @@ __device__ __forceinline__ void make_base(const uni_cuda_view &v, const pass &p,
     most0 = quad_most(most0), most1 = quad_most(most1);
 #pragma unroll
     for (int j = 0; j < KT; j++) {
-        e[j][0] = exp2f(e[j][0] - most0), e[j][1] = exp2f(e[j][1] - most0), e[j][2] = exp2f(e[j][2] - most1), e[j][3] = exp2f(e[j][3] - most1);
+        e[j][0] = exp2_below(e[j][0] - most0), e[j][1] = exp2_below(e[j][1] - most0);
+        e[j][2] = exp2_below(e[j][2] - most1), e[j][3] = exp2_below(e[j][3] - most1);
         mass0 += e[j][0] + e[j][1];
         mass1 += e[j][2] + e[j][3];
     }
@@ -329,8 +321,8 @@ __device__ __forceinline__ void make_base(const uni_cuda_view &v, const pass &p,
     if (t == 0 && high)
         v.L[row + g + 8] = L1;
     if (p.fit) {
-        fit_of_row<KT>(fit, e, v.sigma, v.Kp, t, 0, mass0, L0, low);
-        fit_of_row<KT>(fit, e, v.sigma, v.Kp, t, 2, mass1, L1, high);
+        fit_of_row<KT>(fit, e, v.sigma, v.Kp, t, 0, f0, L0, low);
+        fit_of_row<KT>(fit, e, v.sigma, v.Kp, t, 2, f1, L1, high);
     }
 }
 
@@ -393,7 +385,7 @@ template <int KT, int DT, int SINGLE> __global__ void __launch_bounds__(WARPS * 
     stage st = {shared_address(&barriers[warp]), shared_address(rows + warp * TILE * v.Dz * 4),
                 shared_address(rows + WARPS * TILE * v.Dz * 4 + warp * TILE * v.Kp * (SINGLE ? 4 : 2)), 0};
     if (threadIdx.x % 32 == 0)
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(st.barrier) : "memory");
+        barrier_open(st.barrier);
     for (int i = threadIdx.x; i < Y_WORDS && !p.out; i += WARPS * 32)
         Y[i] = v.Y_fragments[i];
     for (int i = threadIdx.x; i < 8 * KT && !p.out; i += WARPS * 32)

@@ -58,6 +58,8 @@ struct uni_cuda_view {
     int D, Dz, K, Kp, G, Q, P, single;
     int grid; /* blocks of a step: also how its batches are dealt out */
     int tiles;
+    int step_rows; /* most rows of a warp in a step */
+    int batch_pieces; /* most pieces of a batch */
     float *Z;                      /* (N_all,Dz) */
     void *base;                    /* (N,Kp) */
     float *L;                      /* (N) */
@@ -101,9 +103,10 @@ struct uni_cuda_lists {
     uint32_t *group_tile;
     struct uni_cuda_batch *batch;
     int *block_piece, *group_last;
-    int64_t pieces, tiles, batches;
+    int64_t pieces, tiles, batches, step_rows, batch_pieces;
 };
 int uni_cuda_lists_open(struct uni_cuda_lists *, const struct uni_problem *, int grid);
+int uni_cuda_batch_pieces(const struct uni_problem *);
 void uni_cuda_lists_close(struct uni_cuda_lists *);
 int64_t uni_cuda_batch_bound(const struct uni_problem *, int64_t pieces, int grid);
 

@@ -11,9 +11,15 @@ static int64_t piece_rows(const struct uni_problem *p, int64_t g, int64_t q)
     return p->piece[g * p->Q + q + 1] - p->piece[g * p->Q + q];
 }
 
+/* Their tables lie in shared memory. */
+int uni_cuda_batch_pieces(const struct uni_problem *p)
+{
+    return p->K <= 512 ? BATCH_PIECES : BATCH_PIECES / 2;
+}
+
 int64_t uni_cuda_batch_bound(const struct uni_problem *p, int64_t pieces, int grid)
 {
-    return pieces / BATCH_PIECES + p->N / (WARP_ROWS * STEP_WARPS) + p->Q * 2 * (grid + 1) + 1;
+    return pieces / uni_cuda_batch_pieces(p) + p->N / (WARP_ROWS * STEP_WARPS) + p->Q * 2 * (grid + 1) + 1;
 }
 
 static int64_t count_pieces(const struct uni_problem *p, int64_t *tiles)
@@ -109,7 +115,7 @@ static int64_t cut_share(struct uni_cuda_lists *l, int piece, int end, int64_t f
             piece++;
         int pieces = 1;
         int64_t last = to - from < WARP_ROWS * STEP_WARPS ? to : from + WARP_ROWS * STEP_WARPS;
-        while (pieces < BATCH_PIECES && piece + pieces < end && (int64_t)l->piece[piece + pieces].before < last)
+        while (pieces < l->batch_pieces && piece + pieces < end && (int64_t)l->piece[piece + pieces].before < last)
             pieces++;
         int64_t held = (int64_t)l->piece[piece + pieces - 1].before + l->piece[piece + pieces - 1].n;
         last = last < held ? last : held;
@@ -118,6 +124,8 @@ static int64_t cut_share(struct uni_cuda_lists *l, int piece, int end, int64_t f
             b = &l->batch[at++];
         }
         *b = {(uint32_t)from, (uint32_t)last, piece, pieces, -1, 0};
+        int64_t rows = (last - from + STEP_WARPS - 1) / STEP_WARPS + TILE; /* a warp's are whole chunks, of TILE rows at most */
+        l->step_rows = rows > l->step_rows ? rows : l->step_rows;
         from = last;
     }
     return at;
@@ -142,6 +150,7 @@ int uni_cuda_lists_open(struct uni_cuda_lists *l, const struct uni_problem *p, i
     int err = 0;
     memset(l, 0, sizeof *l);
     l->pieces = count_pieces(p, &l->tiles);
+    l->batch_pieces = uni_cuda_batch_pieces(p);
     if (p->N > (int64_t)1 << 30 || l->pieces + p->Q > (int64_t)1 << 27)
         return uni_cuda_lib->fail(UNI_INPUT, "%lld cells in %lld pieces: the cuda backend takes 2^30 cells in 2^27 pieces; use backend cpu",
                                   (long long)p->N, (long long)l->pieces);

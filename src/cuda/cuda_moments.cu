@@ -165,13 +165,20 @@ template <int KT, int MT, int SINGLE> __global__ void __launch_bounds__(WARPS * 
                 uint4 h = Z[c * Z_WORDS + 2 * m * 32 + lane], l = Z[c * Z_WORDS + (2 * m + 1) * 32 + lane];
                 const uint32_t hi[4] = {h.x, h.y, h.z, h.w}, lo[4] = {l.x, l.y, l.z, l.w};
 #pragma unroll
-                for (int n = 0; n < NH; n++) {
-                    if (first + n >= KT)
-                        continue;
-                    uint4 b = R[c * R_WORDS + (first + n) * 32 + lane];
-                    multiply_add(acc[n], hi, b.z, b.w);
-                    multiply_add(acc[n], lo, b.x, b.y);
-                    multiply_add(acc[n], hi, b.x, b.y);
+                for (int i = 0; i < NH; i += 4) { /* four sums at a time: none waits for its last product */
+                    uint4 b[4];
+#pragma unroll
+                    for (int n = 0; n < 4 && i + n < NH; n++)
+                        b[n] = R[c * R_WORDS + min(first + i + n, KT - 1) * 32 + lane];
+#pragma unroll
+                    for (int n = 0; n < 4 && i + n < NH; n++)
+                        multiply_add(acc[i + n], hi, b[n].z, b[n].w);
+#pragma unroll
+                    for (int n = 0; n < 4 && i + n < NH; n++)
+                        multiply_add(acc[i + n], lo, b[n].x, b[n].y);
+#pragma unroll
+                    for (int n = 0; n < 4 && i + n < NH; n++)
+                        multiply_add(acc[i + n], hi, b[n].x, b[n].y);
                 }
             }
 #pragma unroll

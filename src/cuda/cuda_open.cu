@@ -103,7 +103,7 @@ static int open_device(struct uni_cuda *c)
     if (card.major < 8)
         TRY(uni_cuda_lib->fail(UNI_BACKEND, "%s has compute capability %d.%d; the cuda backend needs 8.0; use backend cpu", card.name, card.major,
                                card.minor));
-    c->cores = card.multiProcessorCount;
+    c->cores = card.multiProcessorCount * (getenv("UNI_GRID") ? atoi(getenv("UNI_GRID")) : 1);
     c->early = card.major >= 9;
     TRY(CUDA(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking)));
 done:
@@ -196,6 +196,8 @@ int uni_cuda_open(struct uni_backend *b, const struct uni_problem *p, const stru
     TRY(uni_cuda_lists_open(&c->lists, p, c->cores));
     c->fast = fast_of(p);
     view_of(&c->v, p, c->lists.pieces, c->lists.tiles, c->cores);
+    c->v.batch_pieces = (int)c->lists.batch_pieces;
+    c->v.step_rows = (int)(c->lists.step_rows + 3) / 4 * 4;
     TRY(take_block(c));
     TRY(CUDA(cudaHostAlloc(&c->pinned, RESULTS * sizeof(double) + (size_t)(p->K * p->D) * sizeof(float), cudaHostAllocDefault)));
     TRY(send_lists(c));

@@ -12,7 +12,10 @@
 #include "cuda_backend.h"
 #include "cuda_device.cuh"
 
-struct step_smem { /* of the batch's pieces; first, last: the workers that have rows of it */
+enum { STEP_BUFFERS = 8 /* most of a warp's ring */, RING_BYTES = 80 << 10 /* of all rings: two kernels' fit a multiprocessor */,
+       SHARED_BYTES = 224000 /* that a block may have */ };
+
+struct step_smem { /* of the batch's pieces; first, last: the warps that have rows of it */
     uint32_t row[BATCH_PIECES], before[BATCH_PIECES], end[BATCH_PIECES];
     int first[BATCH_PIECES], last[BATCH_PIECES], previous[BATCH_PIECES];
     float theta[BATCH_PIECES];
@@ -20,10 +23,10 @@ struct step_smem { /* of the batch's pieces; first, last: the workers that have 
     double part[STEP_WARPS];
 };
 
-/* Rows of a batch that a worker gets: whole sets of `sub`. */
-__device__ __forceinline__ uint32_t rows_of_worker(const uni_cuda_batch &b, uint32_t workers, uint32_t sub)
+/* Rows of a batch that a warp gets: whole chunks. */
+__device__ __forceinline__ uint32_t rows_of_warp(const uni_cuda_batch &b, uint32_t chunk)
 {
-    return (b.to - b.from + workers * sub - 1) / (workers * sub) * sub;
+    return (b.to - b.from + STEP_WARPS * chunk - 1) / (STEP_WARPS * chunk) * chunk;
 }
 
 __device__ __forceinline__ void take_pieces(const uni_cuda_view &v, const uni_cuda_batch &b, uint32_t rows, step_smem &sm)
@@ -145,92 +148,92 @@ __device__ void make_penalties(const uni_cuda_view &v, const uni_cuda_batch &b, 
 
 /* ---- rows ---------------------------------------------------------------------------------------------------------------- */
 
-/* Rows of base, 8 * CH columns a lane; as they come from memory, and as numbers. */
-template <int CH, int SINGLE> struct raw_row {
-    uint4 part[CH * (SINGLE ? 2 : 1)];
+/* A warp's way through its rows of the batch, in chunks of at most CHUNK rows of one piece. */
+struct cursor {
+    uint32_t next, end; /* rows of the block */
+    int l;
+
+    __device__ __forceinline__ uint32_t step(const step_smem &sm, uint32_t chunk, uint32_t &row, int &piece)
+    {
+        if (next >= end)
+            return 0;
+        l += next >= sm.end[l];
+        uint32_t n = min(chunk, min(end, sm.end[l]) - next);
+        row = sm.row[l] + (next - sm.before[l]);
+        piece = l;
+        next += n;
+        return n;
+    }
 };
 
-template <int LANES, int CH, int SINGLE>
-__device__ __forceinline__ void load_row(raw_row<CH, SINGLE> &raw, const uni_cuda_view &v, uint32_t row, bool valid, int lane)
-{
-#pragma unroll
-    for (int c = 0; c < CH; c++) {
-        int k = 8 * (c * LANES + lane);
-        const char *at = (const char *)v.base + ((int64_t)row * v.Kp + k) * (SINGLE ? 4 : 2);
-        bool inside = valid && k < v.Kp;
-#pragma unroll
-        for (int h = 0; h < (SINGLE ? 2 : 1); h++)
-            raw.part[c * (SINGLE ? 2 : 1) + h] = inside ? load_stream(at + 16 * h) : make_uint4(0, 0, 0, 0);
-    }
-}
-
-template <int CH, int SINGLE> __device__ __forceinline__ void numbers(float *f, const raw_row<CH, SINGLE> &raw)
-{
-#pragma unroll
-    for (int c = 0; c < CH * (SINGLE ? 2 : 1); c++) {
-        const uint32_t word[4] = {raw.part[c].x, raw.part[c].y, raw.part[c].z, raw.part[c].w};
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            if (SINGLE) {
-                f[4 * c + i] = __uint_as_float(word[i]);
-            } else {
-                float2 two = half_pair(word[i]);
-                f[8 * c + 2 * i] = two.x;
-                f[8 * c + 2 * i + 1] = two.y;
-            }
-        }
-    }
-}
-
-/* LANES lanes are a worker: they take consecutive rows of the batch, in sets of at most SUB rows of one piece, of which SETS are on
-   their way at a time. */
-template <int LANES, int CH, int SINGLE, int FIT> struct worker {
-    static constexpr int SETS = 2, SUB = (SINGLE ? 2 : 4) / CH ? (SINGLE ? 2 : 4) / CH : 1, COLS = 8 * CH, WORKERS = STEP_WARPS * 32 / LANES;
-    raw_row<CH, SINGLE> raw[SETS][SUB];
-    float L[SETS][SUB];
-    int piece[SETS], l, now; /* piece of each set, -1: no row; of the next to be loaded; of G and P */
-    uint32_t next, end;      /* rows of the block */
+/* A warp's rows: bulk copies bring them to a ring of buffers in shared memory, LANES lanes work on a row, 8 * CH columns each. */
+template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
+    static constexpr int GROUPS = 32 / LANES, SUB = (SINGLE ? 2 : 4) / CH ? (SINGLE ? 2 : 4) / CH : 1, COLS = 8 * CH, CHUNK = SUB * GROUPS;
+    cursor send, take;
+    uint32_t sent, taken;  /* chunks, over all batches */
+    uint32_t ring, barrier; /* this warp's, in shared memory */
+    uint32_t row_bytes, buffers;
+    int now;                /* the piece of G and P */
     float G[COLS], P[COLS], sP[FIT == 2 ? COLS : 1], logs;
 
-    template <int set> __device__ __forceinline__ void load(const uni_cuda_view &v, const step_smem &sm, int lane)
+    __device__ __forceinline__ void start(const uni_cuda_view &v, const char *rings, const uint64_t *barriers, int n)
     {
-        uint32_t n = 0, row = 0;
-        piece[set] = -1;
-        if (next < end) {
-            l += next >= sm.end[l];
-            n = min((uint32_t)SUB, min(end, sm.end[l]) - next);
-            row = sm.row[l] + (next - sm.before[l]);
-            piece[set] = l;
-            next += n;
-        }
-#pragma unroll
-        for (int u = 0; u < SUB; u++) {
-            load_row<LANES, CH, SINGLE>(raw[set][u], v, row + u, u < n, lane);
-            if (FIT)
-                L[set][u] = u < n ? v.L[row + u] : 0;
+        int warp = threadIdx.x / 32;
+        row_bytes = (uint32_t)v.Kp * (SINGLE ? 4 : 2);
+        buffers = (uint32_t)n;
+        ring = shared_address(rings) + (uint32_t)warp * buffers * CHUNK * row_bytes;
+        barrier = shared_address(barriers + warp * STEP_BUFFERS);
+        sent = taken = 0;
+        if (threadIdx.x % 32 < n)
+            barrier_open(barrier + 8 * (threadIdx.x % 32));
+        __syncwarp();
+    }
+
+    __device__ __forceinline__ void send_chunk(const uni_cuda_view &v, const step_smem &sm)
+    {
+        uint32_t row = 0;
+        int piece = 0;
+        uint32_t n = send.step(sm, CHUNK, row, piece);
+        if (n == 0)
+            return;
+        uint32_t at = sent++ % buffers;
+        if (threadIdx.x % 32 == 0) {
+            barrier_expect(barrier + 8 * at, n * row_bytes);
+            bulk_copy(ring + at * CHUNK * row_bytes, (const char *)v.base + (int64_t)row * row_bytes, n * row_bytes, barrier + 8 * at);
         }
     }
 
-    __device__ __forceinline__ void begin(const uni_cuda_view &v, const step_smem &sm, const uni_cuda_batch &b, uint32_t rows, int lane)
+    /* L: room for the log-sum-exps of the warp's rows */
+    __device__ __forceinline__ void begin(const uni_cuda_view &v, const step_smem &sm, const uni_cuda_batch &b, uint32_t rows, float *L)
     {
-        next = min(b.from + rows * (threadIdx.x / LANES), b.to);
-        end = min(next + rows, b.to);
+        take.next = min(b.from + rows * (threadIdx.x / 32), b.to);
+        take.end = min(take.next + rows, b.to);
+        take.l = 0;
         logs = 0;
         now = -1;
-        l = 0;
-        while (l + 1 < b.pieces && sm.end[l] <= next)
-            l++;
-        load<0>(v, sm, lane);
-        load<1>(v, sm, lane);
+        while (take.l + 1 < b.pieces && sm.end[take.l] <= take.next)
+            take.l++;
+        send = take;
+        for (uint32_t i = 0; i < buffers; i++)
+            send_chunk(v, sm);
+        int l = take.l;
+        for (uint32_t i = take.next + threadIdx.x % 32; FIT && i < take.end; i += 32) {
+            while (sm.end[l] <= i)
+                l++;
+            L[i - take.next] = v.L[sm.row[l] + (i - sm.before[l])];
+        }
+        __syncwarp();
     }
 
     /* G of the piece so far to its slot */
     __device__ __forceinline__ void give(float *slots, int Kp, int lane)
     {
-        float *slot = slots + (int)(threadIdx.x / LANES + now) * Kp;
+        float *slot = slots + ((int)(threadIdx.x / 32 + now) * GROUPS + (int)(threadIdx.x % 32) / LANES) * Kp;
+        if (now < 0)
+            return;
 #pragma unroll
         for (int c = 0; c < CH; c++)
-            if (now >= 0 && 8 * (c * LANES + lane) < Kp) {
+            if (8 * (c * LANES + lane) < Kp) {
                 *(float4 *)(slot + 8 * (c * LANES + lane)) = make_float4(G[8 * c], G[8 * c + 1], G[8 * c + 2], G[8 * c + 3]);
                 *(float4 *)(slot + 8 * (c * LANES + lane) + 4) = make_float4(G[8 * c + 4], G[8 * c + 5], G[8 * c + 6], G[8 * c + 7]);
             }
@@ -252,14 +255,42 @@ template <int LANES, int CH, int SINGLE, int FIT> struct worker {
             }
     }
 
-    /* s = base . P, G += base / s; with fit the logarithms, weighted by sum_k sigma R, too */
-    template <int set> __device__ __forceinline__ void add_set(const uni_cuda_view &v, const step_smem &sm, int lane)
+    /* One row of the ring as numbers; zeros where there is none. */
+    __device__ __forceinline__ void numbers(float (&f)[COLS], uint32_t at, bool valid, int Kp, int lane)
     {
-        float f[SUB][COLS], s[SUB], t[SUB], at[SUB];
+#pragma unroll
+        for (int c = 0; c < CH; c++) {
+            int k = 8 * (c * LANES + lane);
+            bool inside = valid && k < Kp;
+            if (SINGLE) {
+                uint4 a = inside ? load_shared(at + 4 * k) : make_uint4(0, 0, 0, 0), b = inside ? load_shared(at + 4 * k + 16) : make_uint4(0, 0, 0, 0);
+                f[8 * c] = __uint_as_float(a.x), f[8 * c + 1] = __uint_as_float(a.y), f[8 * c + 2] = __uint_as_float(a.z);
+                f[8 * c + 3] = __uint_as_float(a.w), f[8 * c + 4] = __uint_as_float(b.x), f[8 * c + 5] = __uint_as_float(b.y);
+                f[8 * c + 6] = __uint_as_float(b.z), f[8 * c + 7] = __uint_as_float(b.w);
+            } else {
+                uint4 a = inside ? load_shared(at + 2 * k) : make_uint4(0, 0, 0, 0);
+                float2 w[4] = {half_pair(a.x), half_pair(a.y), half_pair(a.z), half_pair(a.w)};
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    f[8 * c + 2 * i] = w[i].x, f[8 * c + 2 * i + 1] = w[i].y;
+            }
+        }
+    }
+
+    /* s = base . P, G += base / s; with fit the logarithms, weighted by sum_k sigma R, too */
+    __device__ __forceinline__ void add_chunk(const uni_cuda_view &v, const step_smem &sm, uint32_t n, const float *L, int lane)
+    {
+        float f[SUB][COLS], s[SUB], t[SUB];
+        uint32_t buffer = taken % buffers, group = threadIdx.x % 32 / LANES;
+        barrier_wait(barrier + 8 * buffer, taken / buffers & 1);
+        taken++;
+#pragma unroll
+        for (int u = 0; u < SUB; u++)
+            numbers(f[u], ring + (buffer * CHUNK + u * GROUPS + group) * row_bytes, u * GROUPS + group < n, v.Kp, lane);
+        __syncwarp();
+        send_chunk(v, sm);
 #pragma unroll
         for (int u = 0; u < SUB; u++) {
-            numbers<CH, SINGLE>(f[u], raw[set][u]);
-            at[u] = L[set][u];
             s[u] = t[u] = 0;
 #pragma unroll
             for (int i = 0; i < COLS; i++) {
@@ -268,7 +299,6 @@ template <int LANES, int CH, int SINGLE, int FIT> struct worker {
                     t[u] += f[u][i] * sP[i];
             }
         }
-        load<set>(v, sm, lane);
 #pragma unroll
         for (int m = LANES / 2; m; m /= 2)
 #pragma unroll
@@ -281,34 +311,29 @@ template <int LANES, int CH, int SINGLE, int FIT> struct worker {
         for (int u = 0; u < SUB; u++) {
             float inverse = s[u] > 0 ? __fdividef(1.0f, s[u]) : 0; /* 0: its weights all vanish, or no row */
             if (FIT && s[u] > 0)
-                logs += (FIT == 2 ? t[u] * inverse : 1.0f) * (__logf(s[u]) - LN_BASE_SCALE + at[u]);
+                logs += (FIT == 2 ? t[u] * inverse : 1.0f) * (__logf(s[u]) - LN_BASE_SCALE + L[u * GROUPS + group]);
 #pragma unroll
             for (int i = 0; i < COLS; i++)
                 G[i] += f[u][i] * inverse;
         }
     }
 
-    template <int set>
-    __device__ __forceinline__ void turn(const uni_cuda_view &v, const step_smem &sm, const float *pen, const float *weighted, float *slots, int lane)
+    __device__ __forceinline__ void run(const uni_cuda_view &v, const step_smem &sm, const float *pen, const float *weighted, float *slots, const float *L,
+                                        int lane)
     {
-        if (piece[set] >= 0 && piece[set] != now)
-            change_piece(piece[set], pen, weighted, slots, v.Kp, lane);
-        __syncwarp();
-        add_set<set>(v, sm, lane);
-    }
-
-    __device__ __forceinline__ void run(const uni_cuda_view &v, const step_smem &sm, const float *pen, const float *weighted, float *slots, int lane)
-    {
-        while (__any_sync(~0u, piece[0] >= 0)) {
-            turn<0>(v, sm, pen, weighted, slots, lane);
-            turn<1>(v, sm, pen, weighted, slots, lane);
+        uint32_t first = take.next, row = 0, n;
+        int piece = 0;
+        while ((n = take.step(sm, CHUNK, row, piece)) > 0) {
+            if (piece != now)
+                change_piece(piece, pen, weighted, slots, v.Kp, lane);
+            add_chunk(v, sm, n, L + (take.next - n - first), lane);
         }
         give(slots, v.Kp, lane);
     }
 };
 
-/* The batch's parts of O and r: P times the slots of the workers that had rows of the piece. */
-template <int FIT>
+/* The batch's parts of O and r: P times the slots of the warps that had rows of the piece. */
+template <int GROUPS, int FIT>
 __device__ double add_parts(const uni_cuda_view &v, const uni_cuda_batch &b, int block, int parity, const float *pen, const float *slots,
                             const step_smem &sm)
 {
@@ -322,8 +347,8 @@ __device__ double add_parts(const uni_cuda_view &v, const uni_cuda_batch &b, int
         for (int l = share; l < b.pieces; l += shares) {
             float G = 0, P = pen[l * v.Kp + k];
 #pragma unroll 4
-            for (int w = sm.first[l]; w <= sm.last[l]; w++)
-                G += slots[(w + l) * v.Kp + k];
+            for (int w = (sm.first[l] + l) * GROUPS; w < (sm.last[l] + l + 1) * GROUPS; w++)
+                G += slots[w * v.Kp + k];
             float mass = P * G;
             long long fixed = __double2ll_rn((double)mass * MASS_SCALE);
             r += fixed;
@@ -339,35 +364,39 @@ __device__ double add_parts(const uni_cuda_view &v, const uni_cuda_batch &b, int
 }
 
 template <int LANES, int CH, int SINGLE, int FIT>
-__global__ void __launch_bounds__(STEP_WARPS * 32, CH > 1 || FIT == 2 ? 1 : 2) sweep_step(uni_cuda_view v, int block, int parity)
+__global__ void __launch_bounds__(STEP_WARPS * 32, CH > 1 || FIT == 2 ? 1 : 2) sweep_step(uni_cuda_view v, int block, int parity, int buffers)
 {
-    typedef worker<LANES, CH, SINGLE, FIT> rows_of;
-    extern __shared__ __align__(16) float dynamic[];
+    typedef warp_rows<LANES, CH, SINGLE, FIT> rows_of;
+    extern __shared__ __align__(128) char dynamic[];
     __shared__ step_smem sm;
-    float *pen = dynamic, *slots = pen + BATCH_PIECES * v.Kp, *weighted = FIT == 2 ? slots + (rows_of::WORKERS + BATCH_PIECES) * v.Kp : nullptr;
+    __shared__ __align__(8) uint64_t barriers[STEP_WARPS * STEP_BUFFERS];
+    float *pen = (float *)(dynamic + (int64_t)STEP_WARPS * buffers * rows_of::CHUNK * v.Kp * (SINGLE ? 4 : 2)), *slots = pen + v.batch_pieces * v.Kp;
+    float *L = slots + (STEP_WARPS + v.batch_pieces) * rows_of::GROUPS * v.Kp + threadIdx.x / 32 * v.step_rows;
+    float *weighted = FIT == 2 ? L + (STEP_WARPS - threadIdx.x / 32) * v.step_rows : nullptr;
     int lane = threadIdx.x % LANES, at = block * v.grid + (int)blockIdx.x;
     double fit = 0;
     bool first = true;
     rows_of work;
     launch_dependents();
+    work.start(v, dynamic, barriers, buffers);
     while (at >= 0) {
         const uni_cuda_batch b = v.batch[at];
         if (b.pieces == 0)
             break;
-        uint32_t rows = rows_of_worker(b, rows_of::WORKERS, rows_of::SUB);
+        uint32_t rows = rows_of_warp(b, rows_of::CHUNK);
         take_pieces(v, b, rows, sm);
         __syncthreads();
-        work.begin(v, sm, b, rows, lane);
+        work.begin(v, sm, b, rows, L);
         if (first)
             wait_for_previous();
         first = false;
         make_penalties(v, b, sm, block, parity, pen, weighted);
         __syncthreads();
-        work.run(v, sm, pen, weighted, slots, lane);
+        work.run(v, sm, pen, weighted, slots, L, lane);
         if (FIT && lane == 0)
             fit -= (FIT == 1 ? (double)v.sigma[0] : 1.0) * (double)work.logs;
         __syncthreads();
-        fit += add_parts<FIT>(v, b, block, parity, pen, slots, sm);
+        fit += add_parts<rows_of::GROUPS, FIT>(v, b, block, parity, pen, slots, sm);
         at = b.next;
         if (at >= 0)
             __syncthreads();
@@ -379,30 +408,44 @@ __global__ void __launch_bounds__(STEP_WARPS * 32, CH > 1 || FIT == 2 ? 1 : 2) s
     }
 }
 
-typedef void (*step_kernel)(uni_cuda_view, int, int);
+typedef void (*step_kernel)(uni_cuda_view, int, int, int);
 
-template <int LANES, int CH> static step_kernel choose_fit(int single, int fit)
+struct step_shape {
+    step_kernel kernel;
+    int groups, chunk;
+};
+
+template <int LANES, int CH, int SINGLE> static step_shape shape_of(int fit)
 {
-    if (single)
-        return fit == 2 ? sweep_step<LANES, CH, 1, 2> : fit ? sweep_step<LANES, CH, 1, 1> : sweep_step<LANES, CH, 1, 0>;
-    return fit == 2 ? sweep_step<LANES, CH, 0, 2> : fit ? sweep_step<LANES, CH, 0, 1> : sweep_step<LANES, CH, 0, 0>;
+    typedef warp_rows<LANES, CH, SINGLE, 0> rows;
+    step_kernel kernel = fit == 2 ? sweep_step<LANES, CH, SINGLE, 2> : fit ? sweep_step<LANES, CH, SINGLE, 1> : sweep_step<LANES, CH, SINGLE, 0>;
+    return {kernel, rows::GROUPS, rows::CHUNK};
 }
 
-static step_kernel choose(const struct uni_cuda_view *v, int fit)
+template <int LANES, int CH> static step_shape shape_for(int single, int fit)
 {
-    return v->Kp <= 64    ? choose_fit<8, 1>(v->single, fit)
-           : v->Kp <= 128 ? choose_fit<16, 1>(v->single, fit)
-           : v->Kp <= 256 ? choose_fit<32, 1>(v->single, fit)
-           : v->Kp <= 512 ? choose_fit<32, 2>(v->single, fit)
-                          : choose_fit<32, 4>(v->single, fit);
+    return single ? shape_of<LANES, CH, 1>(fit) : shape_of<LANES, CH, 0>(fit);
+}
+
+static step_shape choose(const struct uni_cuda_view *v, int fit)
+{
+    return v->Kp <= 64    ? shape_for<8, 1>(v->single, fit)
+           : v->Kp <= 128 ? shape_for<16, 1>(v->single, fit)
+           : v->Kp <= 256 ? shape_for<32, 1>(v->single, fit)
+           : v->Kp <= 512 ? shape_for<32, 2>(v->single, fit)
+                          : shape_for<32, 4>(v->single, fit);
 }
 
 static int launch_step(const struct uni_cuda *c, int block, int parity, int fit)
 {
-    step_kernel kernel = choose(&c->v, fit);
-    int workers = STEP_WARPS * (c->v.Kp <= 64 ? 4 : c->v.Kp <= 128 ? 2 : 1);
-    size_t bytes = (size_t)(BATCH_PIECES * (fit == 2 ? 2 : 1) + workers + BATCH_PIECES) * (size_t)c->v.Kp * sizeof(float);
-    int err = bytes > 48000 ? CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes)) : UNI_OK;
+    step_shape shape = choose(&c->v, fit);
+    int tables = 4 * ((c->v.batch_pieces * (fit == 2 ? 2 : 1) + (STEP_WARPS + c->v.batch_pieces) * shape.groups) * c->v.Kp +
+                      (fit ? STEP_WARPS * c->v.step_rows : 0));
+    int room = SHARED_BYTES - tables < RING_BYTES ? SHARED_BYTES - tables : RING_BYTES;
+    int stage_bytes = STEP_WARPS * shape.chunk * c->v.Kp * (c->v.single ? 4 : 2), buffers = room / stage_bytes;
+    buffers = buffers < STEP_BUFFERS ? buffers : STEP_BUFFERS;
+    size_t bytes = (size_t)(buffers * stage_bytes + tables);
+    int err = CUDA(cudaFuncSetAttribute(shape.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     if (err)
         return err;
     cudaLaunchAttribute early = {};
@@ -415,7 +458,7 @@ static int launch_step(const struct uni_cuda *c, int block, int parity, int fit)
     how.stream = c->stream;
     how.attrs = &early;
     how.numAttrs = c->early ? 1 : 0;
-    return CUDA(cudaLaunchKernelEx(&how, kernel, c->v, block, parity));
+    return CUDA(cudaLaunchKernelEx(&how, shape.kernel, c->v, block, parity, buffers));
 }
 
 static int capture(struct uni_cuda *c, int64_t sweeps, int fit, cudaGraphExec_t *exec)
