@@ -9,91 +9,160 @@
 
 /* LAPACK, column-major */
 void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *info);
-void dpotrs_(const char *uplo, const int *n, const int *nrhs, const double *a, const int *lda, double *b, const int *ldb, int *info);
+void dpotrs_(const char *uplo, const int *n, const int *nrhs, const double *a, const int *lda, double *b, const int *ldb,
+             int *info);
 void dgesv_(const int *n, const int *nrhs, double *a, const int *lda, int *pivots, double *b, const int *ldb, int *info);
 
 static const double DEGENERATE = 1e-10;
+enum { MOST_CHUNKS = 32 };   /* groups are summed in at most so many chunks, whatever the number of threads */
 enum { DENSE_LEVELS = 500 }; /* most levels of a dense system; beyond it the closed form, which needs no matrix, serves */
 
+/* The tables S and W are large where groups are many, and are gone through group by group, as they lie in memory. */
 struct solve {
     struct uni_ridge *ridge;
     float *W, *Y;
     const double *S, *O, *E;
     const struct uni_problem *p;
-    /* per cluster: (K,G) each, (K,D); counts and parts of the change (K) */
-    double *kept_O, *lambda, *c, *pruned, *moved, *size;
-    double *dense; /* (DENSE) work of the one task that needs it; clusters are then solved one after another */
-    unsigned char *degenerate;
+    int64_t chunks;
+    double *lambda;       /* (G,K) 0: not kept */
+    double *weight;       /* (G,K) q of the intercept */
+    double *partial;      /* (chunks,K,D) sums of q S */
+    double *schur;        /* (chunks,K) sums of q O; then the whole sum in the first */
+    double *smallest;     /* (chunks,K) smallest pivot; likewise */
+    double *kept;         /* (chunks,K) kept levels; likewise */
+    double *c;            /* (K,D) intercepts */
+    double *moved, *size; /* (chunks + K) sums of O |W - W_old|^2 and O |W|^2: of chunks, then of degenerate clusters */
+    double *dense;
 };
+
+static int64_t chunks_of(int64_t K, int64_t D, int64_t G)
+{
+    int64_t n = 4000000 / (K * D); /* large tables: fewer partial sums */
+    n = n < 4 ? 4 : n > MOST_CHUNKS ? MOST_CHUNKS : n;
+    return n < G ? n : G;
+}
 
 int64_t uni_ridge_scratch(int64_t K, int64_t D, int64_t G)
 {
-    int64_t m = (G < DENSE_LEVELS ? G : DENSE_LEVELS) + 1;
-    return 2 * K * G + K * D + 3 * K + (K + 7) / 8 + 2 * m * m + 2 * m * D + m;
+    int64_t m = (G < DENSE_LEVELS ? G : DENSE_LEVELS) + 1, n = chunks_of(K, D, G);
+    return 2 * G * K + n * K * D + 3 * n * K + K * D + 2 * (n + K) + 2 * m * m + 2 * m * D + m;
 }
 
-/* Kept levels of cluster k, their O and lambda; the others get O = 0. Returns how many are kept. */
-static int64_t choose_levels(const struct solve *s, int64_t k, double *O, double *lambda)
+static void deal_out(struct solve *s, double *scratch)
 {
-    const struct uni_problem *p = s->p;
-    int64_t kept = 0;
-    for (int64_t g = 0; g < p->G; g++) {
-        int64_t l = p->group_level[g]; /* one variable: a group is a level */
-        double o = s->O[g * p->K + k];
-        O[g] = 0;
-        if (uni_pair_kept(o, (double)s->ridge->group_cells[g], s->ridge->cutoff)) {
-            double fixed = s->ridge->lambda[l];
-            O[g] = o;
-            lambda[g] = fixed > 0 ? fixed : uni_lambda_auto(s->ridge->alpha, s->E[l * p->K + k]);
-            kept++;
-        }
-    }
-    s->pruned[k] = (double)(kept < 2 ? p->G : p->G - kept);
-    return kept;
+    const int64_t K = s->p->K, D = s->p->D, G = s->p->G;
+    s->chunks = chunks_of(K, D, G);
+    s->lambda = scratch;
+    s->weight = s->lambda + G * K;
+    s->partial = s->weight + G * K;
+    s->schur = s->partial + s->chunks * K * D;
+    s->smallest = s->schur + s->chunks * K;
+    s->kept = s->smallest + s->chunks * K;
+    s->c = s->kept + s->chunks * K;
+    s->moved = s->c + K * D;
+    s->size = s->moved + s->chunks + K;
+    s->dense = s->size + s->chunks + K;
 }
 
-/* Intercept c (D) = sum q S / sum q O; returns the smallest of the Schur complement and the pivots. */
-static double intercept(const struct solve *s, int64_t k, const double *O, const double *lambda, double *c)
+/* lambda and the intercept's weight of one group's pairs; 0 where the pair is left out. */
+static void weigh_group(const struct solve *s, int64_t g, double *schur, double *smallest, double *kept)
 {
     const struct uni_problem *p = s->p;
-    double schur = 0, smallest = HUGE_VAL;
-    memset(c, 0, (size_t)p->D * sizeof *c);
-    for (int64_t g = 0; g < p->G; g++) {
-        if (!(O[g] > 0))
+    int64_t l = p->group_level[g]; /* one variable: a group is a level */
+    double cells = (double)s->ridge->group_cells[g], fixed = s->ridge->lambda[l];
+    for (int64_t k = 0; k < p->K; k++) {
+        double O = s->O[g * p->K + k], *lambda = &s->lambda[g * p->K + k], *weight = &s->weight[g * p->K + k];
+        *lambda = *weight = 0;
+        if (!uni_pair_kept(O, cells, s->ridge->cutoff))
             continue;
-        double q = uni_intercept_weight(O[g], lambda[g]);
-        const double *S = s->S + (g * p->K + k) * p->D;
-        schur += q * O[g];
-        smallest = fmin(smallest, O[g] + lambda[g]);
-        for (int64_t d = 0; d < p->D; d++)
-            c[d] += q * S[d];
+        *lambda = fixed > 0 ? fixed : uni_lambda_auto(s->ridge->alpha, s->E[l * p->K + k]);
+        *weight = uni_intercept_weight(O, *lambda);
+        schur[k] += *weight * O;
+        smallest[k] = fmin(smallest[k], O + *lambda);
+        kept[k]++;
     }
-    for (int64_t d = 0; d < p->D; d++)
-        c[d] /= schur;
-    return fmin(schur, smallest);
 }
 
-/* Writes W of cluster k and adds up how far it moved. w NULL: the closed form from c; else the dense solution (D columns of m). */
-static void store(const struct solve *s, int64_t k, const double *O, const double *lambda, const double *c, const double *w, int64_t m)
+/* A chunk's part of the intercepts: sums of q S and of q O. */
+static void weigh_chunk(void *context, int64_t chunk)
+{
+    const struct solve *s = context;
+    const struct uni_problem *p = s->p;
+    const int64_t K = p->K, D = p->D, end = p->G * (chunk + 1) / s->chunks;
+    double *partial = s->partial + chunk * K * D, *schur = s->schur + chunk * K, *smallest = s->smallest + chunk * K,
+           *kept = s->kept + chunk * K;
+    memset(partial, 0, (size_t)(K * D) * sizeof *partial);
+    for (int64_t k = 0; k < K; k++) {
+        schur[k] = kept[k] = 0;
+        smallest[k] = HUGE_VAL;
+    }
+    for (int64_t g = p->G * chunk / s->chunks; g < end; g++) {
+        weigh_group(s, g, schur, smallest, kept);
+        for (int64_t k = 0; k < K; k++) {
+            const double q = s->weight[g * K + k], *S = s->S + (g * K + k) * D;
+            double *sum = partial + k * D;
+            for (int64_t d = 0; q > 0 && d < D; d++)
+                sum[d] += q * S[d];
+        }
+    }
+}
+
+/* c = sum q S / sum q O, chunk after chunk; leaves the sums over all chunks in the first. */
+static void intercept(void *context, int64_t k)
+{
+    const struct solve *s = context;
+    const int64_t K = s->p->K, D = s->p->D;
+    double *c = s->c + k * D;
+    memcpy(c, s->partial + k * D, (size_t)D * sizeof *c);
+    for (int64_t chunk = 1; chunk < s->chunks; chunk++) {
+        const double *partial = s->partial + (chunk * K + k) * D;
+        s->schur[k] += s->schur[chunk * K + k];
+        s->kept[k] += s->kept[chunk * K + k];
+        s->smallest[k] = fmin(s->smallest[k], s->smallest[chunk * K + k]);
+        for (int64_t d = 0; d < D; d++)
+            c[d] += partial[d];
+    }
+    for (int64_t d = 0; d < D; d++)
+        c[d] /= s->schur[k];
+}
+
+static int is_degenerate(const struct solve *s, int64_t k)
+{
+    return s->kept[k] >= 2 && !(fmin(s->schur[k], s->smallest[k]) >= DEGENERATE);
+}
+
+/* Writes one pair's W, 0 unless corrected, and adds up how far it moved. dense: the pair's row of the dense solution, m apart;
+   NULL: the closed form. */
+static void store(const struct solve *s, int64_t g, int64_t k, int corrected, const double *dense, int64_t m, double *moved,
+                  double *size)
 {
     const struct uni_problem *p = s->p;
-    int64_t level = 0;
-    for (int64_t g = 0; g < p->G; g++) {
-        float *W = s->W + (g * p->K + k) * p->D;
-        const double *S = s->S + (g * p->K + k) * p->D;
-        double moved = 0, size = 0;
-        level += O[g] > 0;
-        for (int64_t d = 0; d < p->D; d++) {
-            double old = W[d], new = 0;
-            if (O[g] > 0 && c)
-                new = w ? w[d * m + level] : uni_correction(S[d], O[g], c[d], lambda[g]);
-            new = W[d] = (float)new;
-            moved += (new - old) * (new - old);
-            size += new * new;
-        }
-        s->moved[k] += s->O[g * p->K + k] * moved;
-        s->size[k] += s->O[g * p->K + k] * size;
+    const int64_t pair = g * p->K + k;
+    const double *S = s->S + pair * p->D, *c = s->c + k * p->D, O = s->O[pair], lambda = s->lambda[pair];
+    float *W = s->W + pair * p->D;
+    double pair_moved = 0, pair_size = 0;
+    corrected = corrected && lambda > 0;
+    for (int64_t d = 0; d < p->D; d++) {
+        double old = W[d], now = !corrected ? 0 : dense ? dense[d * m] : uni_correction(S[d], O, c[d], lambda);
+        now = W[d] = (float)now;
+        pair_moved += (now - old) * (now - old);
+        pair_size += now * now;
     }
+    *moved += O * pair_moved;
+    *size += O * pair_size;
+}
+
+static void correct_chunk(void *context, int64_t chunk)
+{
+    const struct solve *s = context;
+    const struct uni_problem *p = s->p;
+    double moved = 0, size = 0;
+    for (int64_t g = p->G * chunk / s->chunks; g < p->G * (chunk + 1) / s->chunks; g++)
+        for (int64_t k = 0; k < p->K; k++)
+            if (!is_degenerate(s, k))
+                store(s, g, k, s->kept[k] >= 2, NULL, 0, &moved, &size);
+    s->moved[chunk] = moved;
+    s->size[chunk] = size;
 }
 
 static void new_centroid(const struct solve *s, int64_t k, const double *c)
@@ -108,27 +177,6 @@ static void new_centroid(const struct solve *s, int64_t k, const double *c)
         squares += (c[d] / largest) * (c[d] / largest);
     for (int64_t d = 0; d < s->p->D; d++)
         Y[d] = (float)(c[d] / largest / sqrt(squares));
-}
-
-static void solve_cluster(void *context, int64_t k)
-{
-    const struct solve *s = context;
-    const struct uni_problem *p = s->p;
-    double *O = s->kept_O + k * p->G, *lambda = s->lambda + k * p->G, *c = s->c + k * p->D;
-    s->moved[k] = s->size[k] = 0;
-    s->degenerate[k] = 0;
-    if (choose_levels(s, k, O, lambda) < 2) {
-        memset(O, 0, (size_t)p->G * sizeof *O);
-        store(s, k, O, lambda, NULL, NULL, 0);
-        return;
-    }
-    double smallest = intercept(s, k, O, lambda, c);
-    if (!(smallest >= DEGENERATE)) {
-        s->degenerate[k] = 1;
-        return;
-    }
-    store(s, k, O, lambda, c, NULL, 0);
-    new_centroid(s, k, c);
 }
 
 /* The dense arrowhead: by Cholesky, then by pivoted LU. Returns 0 where both fail. */
@@ -150,74 +198,76 @@ static int solve_dense(double *A, double *B, double *A0, double *B0, int m, int 
     return info == 0;
 }
 
-static void solve_degenerate(const struct solve *s, int64_t k)
+static void solve_degenerate(const struct solve *s, int64_t k, double *moved, double *size)
 {
     const struct uni_problem *p = s->p;
-    double *O = s->kept_O + k * p->G, *lambda = s->lambda + k * p->G, *c = s->c + k * p->D;
-    int64_t m = 1;
-    for (int64_t g = 0; g < p->G; g++)
-        m += O[g] > 0;
+    const int64_t m = (int64_t)s->kept[k] + 1;
+    double *A0 = s->dense, *A = A0 + m * m, *B0 = A + m * m, *B = B0 + m * p->D, *c = s->c + k * p->D;
+    int solved = 0, finite = 1;
     if (m <= DENSE_LEVELS + 1) {
-        double *A0 = s->dense, *A = A0 + m * m, *B0 = A + m * m, *B = B0 + m * p->D;
-        int *pivots = (int *)(void *)(B + m * p->D);
         memset(A0, 0, (size_t)(m * m) * sizeof *A0);
         memset(B0, 0, (size_t)(m * p->D) * sizeof *B0);
         for (int64_t g = 0, i = 0; g < p->G; g++) {
-            if (!(O[g] > 0))
+            const double O = s->O[g * p->K + k], lambda = s->lambda[g * p->K + k];
+            if (!(lambda > 0))
                 continue;
             i++;
-            A0[0] += O[g];
-            A0[i] = A0[i * m] = O[g];
-            A0[i * m + i] = O[g] + lambda[g];
+            A0[0] += O;
+            A0[i] = A0[i * m] = O;
+            A0[i * m + i] = O + lambda;
             for (int64_t d = 0; d < p->D; d++) {
                 B0[d * m + i] = s->S[(g * p->K + k) * p->D + d];
                 B0[d * m] += B0[d * m + i];
             }
         }
-        if (solve_dense(A, B, A0, B0, (int)m, (int)p->D, pivots)) {
-            for (int64_t d = 0; d < p->D; d++)
-                c[d] = B[d * m];
-            store(s, k, O, lambda, c, B, m);
-            new_centroid(s, k, c);
-            return;
-        }
+        solved = solve_dense(A, B, A0, B0, (int)m, (int)p->D, (int *)(void *)(B + m * p->D));
     }
-    int finite = 1;
-    for (int64_t d = 0; d < p->D; d++)
+    for (int64_t d = 0; d < p->D; d++) {
+        c[d] = solved ? B[d * m] : c[d];
         finite = finite && isfinite(c[d]);
-    if (!finite)
-        memset(O, 0, (size_t)p->G * sizeof *O); /* nothing can be said of this cluster: no correction */
-    store(s, k, O, lambda, finite ? c : NULL, NULL, 0);
+    }
+    for (int64_t g = 0, i = 0; g < p->G; g++) {
+        i += s->lambda[g * p->K + k] > 0;
+        store(s, g, k, finite, solved ? B + i : NULL, m, moved, size); /* not finite: nothing can be said of this cluster */
+    }
 }
 
-int uni_ridge_solve(struct uni_ridge *ridge, float *W, float *Y, const double *S, const double *O, const double *E, const struct uni_problem *p,
-                    struct uni_backend *b, double *scratch)
+static void settle_clusters(const struct solve *s)
 {
-    struct solve s = {.ridge = ridge, .W = W, .Y = Y, .S = S, .O = O, .E = E, .p = p};
-    s.kept_O = scratch;
-    s.lambda = s.kept_O + p->K * p->G;
-    s.c = s.lambda + p->K * p->G;
-    s.pruned = s.c + p->K * p->D;
-    s.moved = s.pruned + p->K;
-    s.size = s.moved + p->K;
-    s.degenerate = (unsigned char *)(s.size + p->K);
-    s.dense = s.size + p->K + (p->K + 7) / 8;
-    int err = b->each(b, p->K, solve_cluster, &s);
-    if (err)
-        return err;
-
-    double moved = 0, size = 0;
+    struct uni_ridge *ridge = s->ridge;
     ridge->pruned_pairs = ridge->skipped_clusters = 0;
-    for (int64_t k = 0; k < p->K; k++) {
-        if (s.degenerate[k])
-            solve_degenerate(&s, k);
-        moved += s.moved[k];
-        size += s.size[k];
-        ridge->skipped_clusters += s.pruned[k] == (double)p->G;
-        ridge->pruned_pairs += (int64_t)s.pruned[k];
+    for (int64_t k = 0; k < s->p->K; k++) {
+        double *moved = s->moved + s->chunks + k, *size = s->size + s->chunks + k;
+        *moved = *size = 0;
+        if (is_degenerate(s, k))
+            solve_degenerate(s, k, moved, size);
+        if (s->kept[k] >= 2)
+            new_centroid(s, k, s->c + k * s->p->D);
+        ridge->skipped_clusters += s->kept[k] < 2;
+        ridge->pruned_pairs += s->kept[k] < 2 ? s->p->G : s->p->G - (int64_t)s->kept[k];
+    }
+}
+
+int uni_ridge_solve(struct uni_ridge *ridge, float *W, float *Y, const double *S, const double *O, const double *E,
+                    const struct uni_problem *p, struct uni_backend *b, double *scratch)
+{
+    int err = 0;
+    struct solve s = {.ridge = ridge, .W = W, .Y = Y, .S = S, .O = O, .E = E, .p = p};
+    double moved = 0, size = 0;
+    deal_out(&s, scratch);
+    TRY(b->each(b, s.chunks, weigh_chunk, &s));
+    TRY(b->each(b, p->K, intercept, &s));
+    TRY(b->each(b, s.chunks, correct_chunk, &s));
+    settle_clusters(&s);
+    for (int64_t i = 0; i < s.chunks + p->K; i++) {
+        moved += s.moved[i];
+        size += s.size[i];
     }
     if (!isfinite(moved + size))
-        return uni_fail(UNI_NUMERIC, "the correction is not finite: the embedding's values are too large for its sums; divide it by its largest value");
+        TRY(uni_fail(UNI_NUMERIC,
+                     "the correction is not finite: the embedding's values are too large for its sums; divide it by its "
+                     "largest value"));
     ridge->change = size > 0 ? sqrt(moved / size) : moved > 0 ? 1 : 0;
-    return UNI_OK;
+done:
+    return err;
 }

@@ -86,7 +86,7 @@ struct uni_run uni_cpu_run(const struct uni_cpu *c, int64_t i)
 {
     const struct uni_cut *run = &c->layout.run[i];
     return (struct uni_run){c->Z + run->first * c->shape.D, c->base + run->first * c->shape.Kb * (c->shape.single ? 4 : 2),
-                            c->L + run->first, run[1].first - run->first};
+                            c->L + run->first, run[1].first - run->first, NULL};
 }
 
 float *uni_cpu_run_sum(const struct uni_cpu *c, int64_t i)

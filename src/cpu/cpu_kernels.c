@@ -224,8 +224,6 @@ INLINE void sweep_rows(const int CELLS, const struct uni_shape *s, const void *b
 #pragma GCC unroll 4
     for (int c = 0; c < CELLS; c++)
         row[c] = base_row(s, base, first + c, single);
-    for (int64_t at = 0; CELLS == 4 && at < 4 * s->Kb * (single ? 4 : 2); at += 64)
-        __builtin_prefetch((const char *)row[0] + FETCH_BYTES + at);
     for (int64_t k = 0; k < whole; k += WIDTH) {
         vf p = load(P + k), sp = fit ? load(sP + k) : p;
 #pragma GCC unroll 4
@@ -273,9 +271,15 @@ INLINE void sweep_rows(const int CELLS, const struct uni_shape *s, const void *b
 INLINE void sweep_of(const struct uni_shape *s, const struct uni_run *run, const float *P, const float *sP, float *G,
                      float *s_out, float *t_out, const int single, const int fit)
 {
+    const int64_t four = 4 * s->Kb * (single ? 4 : 2), bytes = run->n * four / 4;
     int64_t i = 0;
-    for (; i + 4 <= run->n; i += 4)
+    for (; i + 4 <= run->n; i += 4) {
+        int64_t at = i / 4 * four + FETCH_BYTES;
+        const char *ahead = at < bytes ? (const char *)run->base + at : run->next ? (const char *)run->next + (at - bytes) : NULL;
+        for (int64_t line = 0; ahead && line < four; line += 64)
+            __builtin_prefetch(ahead + line);
         sweep_rows(4, s, run->base, i, P, sP, G, s_out + i, t_out + i, single, fit);
+    }
     for (; i < run->n; i++)
         sweep_rows(1, s, run->base, i, P, sP, G, s_out + i, t_out + i, single, fit);
 }

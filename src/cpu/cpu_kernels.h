@@ -26,6 +26,7 @@ struct uni_run {
     void *base;     /* (n,Kb) */
     float *L;       /* (n) log-sum-exp of -dist / sigma */
     int64_t n;
+    const void *next; /* base of the run that a sweep goes on with, or NULL */
 };
 
 /* What assign needs besides: Yt (D,Kv) = 2 log2(e) Y / sigma by columns, bias (Kv) = -2 log2(e) / sigma, very small where padded,

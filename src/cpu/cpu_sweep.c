@@ -53,8 +53,7 @@ static void cells_task(void *context, int64_t task, int thread)
         struct uni_run run = uni_cpu_run(c, i);
         const float *P = c->P + piece * c->shape.Kv;
         if (j + 1 < t->first + t->n)
-            __builtin_prefetch(c->base +
-                               c->layout.run[c->layout.runs_by_block[j + 1]].first * c->shape.Kb * (c->shape.single ? 4 : 2));
+            run.next = uni_cpu_run(c, c->layout.runs_by_block[j + 1]).base;
         if (whole)
             leave(c, piece);
         for (int64_t k = 0; fit && piece != last && k < c->shape.Kv; k++)
