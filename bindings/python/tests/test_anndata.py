@@ -216,6 +216,32 @@ def test_plot_before_after(adata, tmp_path):
     pyplot.close("all")
 
 
+def test_harmonypy_s_keywords(adata):
+    """As scanpy.external's function takes them."""
+    words = {"nclust": 7, "lamb": -1, "max_iter_kmeans": 3, "epsilon_cluster": 1e-4, "ncores": 0}
+    unisono.pp.harmony_integrate(
+        adata, "Channel", epsilon_harmony=1e-3, batch_prop_cutoff=0.01, block_size=0.1, **words
+    )
+    params = adata.uns["X_pca_harmony"]["params"]
+    expected = {"clusters": "7", "lambda": "auto", "sweeps": "3", "sweep-tol": "0.0001"}
+    expected |= {"tol": "0.001", "stop": "objective", "cutoff": "0.01", "threads": "auto"}
+    assert {name: params[name] for name in expected} == expected
+    with pytest.raises(TypeError, match="clusters is given twice: as nclust"):
+        unisono.pp.harmony_integrate(adata, "Channel", n_clusters=1, nclust=2)
+
+
+def test_p38_scanpy_pipeline_on_its_own_data():
+    sc = pytest.importorskip("scanpy")
+    adata = sc.datasets.pbmc68k_reduced()
+    unisono.pp.harmony_integrate(adata, "phase")
+    sc.pp.neighbors(adata, use_rep="X_pca_harmony")
+    sc.tl.umap(adata, maxiter=20)
+    assert np.isfinite(adata.obsm["X_umap"]).all()
+    pytest.importorskip("igraph")
+    sc.tl.leiden(adata, flavor="igraph", n_iterations=2)
+    assert adata.obs["leiden"].nunique() > 3
+
+
 def test_p38_scanpy_pipeline(adata):
     sc = pytest.importorskip("scanpy")
     unisono.pp.harmony_integrate(adata, "Channel")

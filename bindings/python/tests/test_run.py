@@ -209,6 +209,7 @@ def test_ctrl_c(what):
         process.wait()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_at_any_moment(blobs):
     """Whatever instruction it hits: the call raises it or ends, and nothing is left behind."""
     if not hasattr(signal, "setitimer"):

@@ -70,3 +70,10 @@ def seed_of(random_state: Any) -> Any:
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(0, 2**31 - 1))
     return random_state
+
+
+def automatic(lamb: Any) -> bool:
+    """Does harmonypy's ``lamb`` ask for the automatic penalty? None and -1 do."""
+    if lamb is None or isinstance(lamb, str):
+        return lamb is None
+    return np.size(lamb) == 1 and np.reshape(lamb, -1)[0] == -1

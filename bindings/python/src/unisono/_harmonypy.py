@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ._api import run_on
-from ._columns import seed_of, variables_of
+from ._columns import automatic, seed_of, variables_of
 from ._embedding import take
 from ._labels import Variable
 from ._log import warn
@@ -176,12 +176,6 @@ def _numeric_columns(data: Any) -> Any:
     return kept
 
 
-def _automatic(lamb: Any) -> bool:
-    return lamb is None or (
-        not isinstance(lamb, str) and np.size(lamb) == 1 and np.reshape(lamb, -1)[0] == -1
-    )
-
-
 def _record_every_sweep(settings: Settings) -> None:
     """harmonypy has an objective for every sweep. The library leaves out those that cannot end a
     round; a window in which they could, and a tolerance that never does, are the same run with
@@ -271,7 +265,7 @@ def run_harmony(
     variables = variables_of(meta_data, vars_use, "meta_data", False, combine)
     settings = Settings(
         theta=_per_variable(theta, variables, "theta"),
-        lambda_=None if _automatic(lamb) else _per_variable(lamb, variables, "lamb", True),
+        lambda_=None if automatic(lamb) else _per_variable(lamb, variables, "lamb", True),
         sigma=sigma,
         clusters=nclust,
         tau=tau,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._api import run_on
-from ._columns import keys_of, no_such, seed_of, variables_of
+from ._columns import automatic, keys_of, no_such, seed_of, variables_of
 from ._embedding import take
 from ._log import warn
 from ._options import Settings
@@ -28,6 +28,17 @@ class _Default:
 
 
 _DEFAULT: Any = _Default()
+
+# scanpy.external's function of this name hands its keywords to harmonypy: those work here too.
+_HARMONYPY = {
+    "nclust": "clusters",
+    "lamb": "lambda_",
+    "max_iter_kmeans": "sweeps",
+    "epsilon_cluster": "sweep_tol",
+    "epsilon_harmony": "tol",
+    "batch_prop_cutoff": "cutoff",
+    "ncores": "threads",
+}
 
 
 def harmony_integrate(
@@ -106,7 +117,8 @@ def harmony_integrate(
     combine
         Take the combinations of several keys' levels as one variable.
     progress, **options
-        As in :func:`unisono.harmonize`.
+        As in :func:`unisono.harmonize`. Keywords of harmonypy, which scanpy.external's function
+        hands on to it, are understood too (``nclust``, ``lamb``, ``epsilon_harmony``, ...).
 
     Returns
     -------
@@ -161,9 +173,16 @@ def harmony_integrate(
 def _united(own: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
     """This function's parameters under the library's names, with options given by those names."""
     given = {name: value for name, value in own.items() if value is not None}
-    for name, value in others.items():
+    for word, value in others.items():
+        name = _HARMONYPY.get(word, word)
         if name in given and name != "stop":
-            raise TypeError(f"{name} is given twice: it is also one of this function's parameters")
+            raise TypeError(
+                f"{name} is given twice: as {word}, and as a parameter of this function"
+            )
+        if word == "epsilon_harmony" and value is not None:
+            given.setdefault("stop", "objective")
+        if (word == "lamb" and automatic(value)) or (word == "ncores" and not value):
+            value = None
         given[name] = value
     return given
 
