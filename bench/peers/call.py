@@ -72,7 +72,7 @@ class Unisono:
     def call(self, Z, meta, threads, mode):
         tol = {"tol": -1} if mode == "rounds" else {}
         result = self.run(Z, meta["batch"], threads=threads, **tol)
-        return result.embedding, result.n_rounds, None
+        return result.embedding, result.n_rounds, result.rounds[-1]["objective"] if result.rounds else None
 
 
 class Bixverse:

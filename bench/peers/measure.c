@@ -50,11 +50,12 @@ int main(int argc, char **argv)
     alarm((unsigned)atoi(argv[1]));
     while (wait4(child, &status, 0, &used) < 0)
         ;
-    double wall = now() - start, cpu = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+    double wall = now() - start, cpu = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+                                       1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
     FILE *out = fopen(argv[2], "w");
     if (!out)
         return 2;
-    fprintf(out, "{\"status\": %d, \"wall\": %.6f, \"cpu\": %.6f, \"rss\": %lld}\n", WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), wall,
-            cpu, (long long)used.ru_maxrss * 1024);
+    fprintf(out, "{\"status\": %d, \"wall\": %.6f, \"cpu\": %.6f, \"rss\": %lld}\n",
+            WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), wall, cpu, (long long)used.ru_maxrss * 1024);
     return fclose(out) ? 2 : 0;
 }
