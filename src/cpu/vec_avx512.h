@@ -5,7 +5,7 @@
 #define KERNELS uni_kernels_avx512
 #define ISA_NAME "avx512"
 #define PANEL 7 /* most vectors of a register block of the products, and its rows: */
-#define PANEL_ROWS(vectors) ((vectors) > 4 ? 3 : (vectors) > 2 ? 6 : 12)
+#define PANEL_ROWS(vectors) ((vectors) > 4 ? 3 : 6)
 #define IN_REGISTER(v) __asm__("" : "+v"(v)) /* else the compiler loads it anew for every use */
 #include "vec_common.h"
 

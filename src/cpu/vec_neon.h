@@ -5,7 +5,7 @@
 #define KERNELS uni_kernels_neon
 #define ISA_NAME "neon"
 #define PANEL 4 /* most vectors of a register block of the products, and its rows: */
-#define PANEL_ROWS(vectors) ((vectors) > 2 ? 6 : 12)
+#define PANEL_ROWS(vectors) 6
 #define IN_REGISTER(v) __asm__("" : "+w"(v)) /* else the compiler loads it anew for every use */
 #include "vec_common.h"
 
