@@ -144,7 +144,36 @@ template <int KT> __device__ __forceinline__ void penalise(float (&r)[KT][4], co
         r[j][0] *= f0, r[j][1] *= f0, r[j][2] *= f1, r[j][3] *= f1;
 }
 
-/* acc (16 x 8 NT) += a (16 x 8 MT) b, b in fragments: hi 0, hi 1, lo 0, lo 1 a lane */
+/* acc (16 x 8 NT) += a (16 x 8 MT) b, b in fragments: hi 0, hi 1, lo 0, lo 1 a lane. The last step of an odd MT is a short one. */
+template <bool SHORT> __device__ __forceinline__ void step(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    if (SHORT)
+        multiply_add_short(d, a[0], a[1], b0);
+    else
+        multiply_add(d, a, b0, b1);
+}
+
+template <int NT, bool SHORT>
+__device__ __forceinline__ void product_step(float (&acc)[NT][4], const uint32_t (&hi)[4], const uint32_t (&lo)[4], const uint4 *fragments)
+{
+#pragma unroll
+    for (int first = 0; first < NT; first += 4) { /* four sums at a time: none waits for its last product */
+        uint4 b[4];
+#pragma unroll
+        for (int n = 0; n < 4 && first + n < NT; n++)
+            b[n] = fragments[(first + n) * 32];
+#pragma unroll
+        for (int n = 0; n < 4 && first + n < NT; n++)
+            step<SHORT>(acc[first + n], lo, b[n].x, b[n].y);
+#pragma unroll
+        for (int n = 0; n < 4 && first + n < NT; n++)
+            step<SHORT>(acc[first + n], hi, b[n].z, b[n].w);
+#pragma unroll
+        for (int n = 0; n < 4 && first + n < NT; n++)
+            step<SHORT>(acc[first + n], hi, b[n].x, b[n].y);
+    }
+}
+
 template <int MT, int NT> __device__ __forceinline__ void product(float (&acc)[NT][4], const float (&a)[MT][4], const uint4 *fragments, int lane)
 {
 #pragma unroll
@@ -155,22 +184,10 @@ template <int MT, int NT> __device__ __forceinline__ void product(float (&acc)[N
             split_pair(a[2 * s + i][0], a[2 * s + i][1], hi[2 * i], lo[2 * i]);
             split_pair(a[2 * s + i][2], a[2 * s + i][3], hi[2 * i + 1], lo[2 * i + 1]);
         }
-#pragma unroll
-        for (int first = 0; first < NT; first += 4) { /* four sums at a time: none waits for its last product */
-            uint4 b[4];
-#pragma unroll
-            for (int n = 0; n < 4 && first + n < NT; n++)
-                b[n] = fragments[(s * NT + first + n) * 32 + lane];
-#pragma unroll
-            for (int n = 0; n < 4 && first + n < NT; n++)
-                multiply_add(acc[first + n], lo, b[n].x, b[n].y);
-#pragma unroll
-            for (int n = 0; n < 4 && first + n < NT; n++)
-                multiply_add(acc[first + n], hi, b[n].z, b[n].w);
-#pragma unroll
-            for (int n = 0; n < 4 && first + n < NT; n++)
-                multiply_add(acc[first + n], hi, b[n].x, b[n].y);
-        }
+        if (2 * s + 1 < MT)
+            product_step<NT, false>(acc, hi, lo, fragments + s * NT * 32 + lane);
+        else
+            product_step<NT, true>(acc, hi, lo, fragments + s * NT * 32 + lane);
     }
 }
 

@@ -105,6 +105,14 @@ __device__ __forceinline__ void multiply_add(float (&d)[4], const uint32_t (&a)[
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/* The same, 16x8x8 */
+__device__ __forceinline__ void multiply_add_short(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b0)
+{
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a0), "r"(a1), "r"(b0));
+}
+
 /* 2^x for x <= 0, to 22 bits; 0 far below */
 __device__ __forceinline__ float exp2_below(float x)
 {

@@ -166,13 +166,49 @@ struct cursor {
     }
 };
 
+/* The sums of SUB numbers over LANES lanes, each in some of the lanes: halving the numbers with the lanes takes a third of the moves. */
+template <int LANES, int SUB> __device__ __forceinline__ float sum_rows(const float (&x)[SUB], int lane)
+{
+    float y[SUB];
+#pragma unroll
+    for (int u = 0; u < SUB; u++)
+        y[u] = x[u];
+    int m = LANES / 2;
+#pragma unroll
+    for (int n = SUB / 2; n; n /= 2, m /= 2)
+#pragma unroll
+        for (int u = 0; u < n; u++) {
+            float mine = lane & m ? y[u + n] : y[u], other = lane & m ? y[u] : y[u + n];
+            y[u] = mine + __shfl_xor_sync(~0u, other, m);
+        }
+#pragma unroll
+    for (; m; m /= 2)
+        y[0] += __shfl_xor_sync(~0u, y[0], m);
+    return y[0];
+}
+
+/* Which of them a lane has; a lane that has it; is this the one? */
+template <int LANES, int SUB> __device__ __forceinline__ int row_of_lane(int lane)
+{
+    return lane / (LANES / SUB);
+}
+
+template <int LANES, int SUB> __device__ constexpr int lane_of_row(int u)
+{
+    return u * (LANES / SUB);
+}
+
+template <int LANES, int SUB> __device__ __forceinline__ bool counts(int lane)
+{
+    return lane % (LANES / SUB) == 0;
+}
+
 /* A warp's rows: bulk copies bring them to a ring of buffers in shared memory, LANES lanes work on a row, 8 * CH columns each. */
 template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
     static constexpr int GROUPS = 32 / LANES, SUB = (SINGLE ? 2 : 4) / CH ? (SINGLE ? 2 : 4) / CH : 1, COLS = 8 * CH, CHUNK = SUB * GROUPS;
     cursor send, take;
-    uint32_t sent, taken;  /* chunks, over all batches */
     uint32_t ring, barrier; /* this warp's, in shared memory */
-    uint32_t row_bytes, buffers;
+    uint32_t row_bytes, buffers, sent, taken, phase; /* buffers that are next, over all batches */
     int now;                /* the piece of G and P */
     float G[COLS], P[COLS], sP[FIT == 2 ? COLS : 1], logs;
 
@@ -183,7 +219,7 @@ template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
         buffers = (uint32_t)n;
         ring = shared_address(rings) + (uint32_t)warp * buffers * CHUNK * row_bytes;
         barrier = shared_address(barriers + warp * STEP_BUFFERS);
-        sent = taken = 0;
+        sent = taken = phase = 0;
         if (threadIdx.x % 32 < n)
             barrier_open(barrier + 8 * (threadIdx.x % 32));
         __syncwarp();
@@ -196,7 +232,8 @@ template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
         uint32_t n = send.step(sm, CHUNK, row, piece);
         if (n == 0)
             return;
-        uint32_t at = sent++ % buffers;
+        uint32_t at = sent;
+        sent = sent + 1 == buffers ? 0 : sent + 1;
         if (threadIdx.x % 32 == 0) {
             barrier_expect(barrier + 8 * at, n * row_bytes);
             bulk_copy(ring + at * CHUNK * row_bytes, (const char *)v.base + (int64_t)row * row_bytes, n * row_bytes, barrier + 8 * at);
@@ -255,20 +292,19 @@ template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
             }
     }
 
-    /* One row of the ring as numbers; zeros where there is none. */
-    __device__ __forceinline__ void numbers(float (&f)[COLS], uint32_t at, bool valid, int Kp, int lane)
+    /* One row of the ring as numbers. Lanes past the row's end take its last columns: they count for nothing, as P is 0 there. */
+    __device__ __forceinline__ void numbers(float (&f)[COLS], uint32_t at, int Kp, int lane)
     {
 #pragma unroll
         for (int c = 0; c < CH; c++) {
-            int k = 8 * (c * LANES + lane);
-            bool inside = valid && k < Kp;
+            int k = min(8 * (c * LANES + lane), Kp - 8);
             if (SINGLE) {
-                uint4 a = inside ? load_shared(at + 4 * k) : make_uint4(0, 0, 0, 0), b = inside ? load_shared(at + 4 * k + 16) : make_uint4(0, 0, 0, 0);
+                uint4 a = load_shared(at + 4 * k), b = load_shared(at + 4 * k + 16);
                 f[8 * c] = __uint_as_float(a.x), f[8 * c + 1] = __uint_as_float(a.y), f[8 * c + 2] = __uint_as_float(a.z);
                 f[8 * c + 3] = __uint_as_float(a.w), f[8 * c + 4] = __uint_as_float(b.x), f[8 * c + 5] = __uint_as_float(b.y);
                 f[8 * c + 6] = __uint_as_float(b.z), f[8 * c + 7] = __uint_as_float(b.w);
             } else {
-                uint4 a = inside ? load_shared(at + 2 * k) : make_uint4(0, 0, 0, 0);
+                uint4 a = load_shared(at + 2 * k);
                 float2 w[4] = {half_pair(a.x), half_pair(a.y), half_pair(a.z), half_pair(a.w)};
 #pragma unroll
                 for (int i = 0; i < 4; i++)
@@ -277,20 +313,18 @@ template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
         }
     }
 
-    /* s = base . P, G += base / s; with fit the logarithms, weighted by sum_k sigma R, too */
-    __device__ __forceinline__ void add_chunk(const uni_cuda_view &v, const step_smem &sm, uint32_t n, const float *L, int lane)
+    /* s = base . P, G += base / s; with fit the logarithms, weighted by sum_k sigma R, too. FULL: the chunk has all its rows. */
+    template <bool FULL> __device__ __forceinline__ void add_chunk(const uni_cuda_view &v, const step_smem &sm, uint32_t n, const float *L, int lane)
     {
         float f[SUB][COLS], s[SUB], t[SUB];
-        uint32_t buffer = taken % buffers, group = threadIdx.x % 32 / LANES;
-        barrier_wait(barrier + 8 * buffer, taken / buffers & 1);
+        uint32_t group = threadIdx.x % 32 / LANES, at = ring + (taken * CHUNK + group) * row_bytes;
+        barrier_wait(barrier + 8 * taken, phase);
         taken++;
-#pragma unroll
-        for (int u = 0; u < SUB; u++)
-            numbers(f[u], ring + (buffer * CHUNK + u * GROUPS + group) * row_bytes, u * GROUPS + group < n, v.Kp, lane);
-        __syncwarp();
-        send_chunk(v, sm);
+        if (taken == buffers)
+            taken = 0, phase ^= 1;
 #pragma unroll
         for (int u = 0; u < SUB; u++) {
+            numbers(f[u], at + (FULL || u * GROUPS + group < n ? u * GROUPS : 0) * row_bytes, v.Kp, lane);
             s[u] = t[u] = 0;
 #pragma unroll
             for (int i = 0; i < COLS; i++) {
@@ -298,23 +332,23 @@ template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
                 if (FIT == 2)
                     t[u] += f[u][i] * sP[i];
             }
+            if (!FULL && u * GROUPS + group >= n)
+                s[u] = t[u] = 0;
         }
-#pragma unroll
-        for (int m = LANES / 2; m; m /= 2)
-#pragma unroll
-            for (int u = 0; u < SUB; u++) {
-                s[u] += __shfl_xor_sync(~0u, s[u], m);
-                if (FIT == 2)
-                    t[u] += __shfl_xor_sync(~0u, t[u], m);
-            }
+        __syncwarp();
+        send_chunk(v, sm);
+        float sum = sum_rows<LANES, SUB>(s, lane), weight = FIT == 2 ? sum_rows<LANES, SUB>(t, lane) : 1;
+        float inverse = sum > 0 ? __fdividef(1.0f, sum) : 0; /* 0: its weights all vanish, or no row */
+        if (FIT && sum > 0)
+            logs += (FIT == 2 ? weight * inverse : 1.0f) * (__logf(sum) - LN_BASE_SCALE + L[row_of_lane<LANES, SUB>(lane) * GROUPS + group]);
 #pragma unroll
         for (int u = 0; u < SUB; u++) {
-            float inverse = s[u] > 0 ? __fdividef(1.0f, s[u]) : 0; /* 0: its weights all vanish, or no row */
-            if (FIT && s[u] > 0)
-                logs += (FIT == 2 ? t[u] * inverse : 1.0f) * (__logf(s[u]) - LN_BASE_SCALE + L[u * GROUPS + group]);
+            float scale = __shfl_sync(~0u, inverse, lane_of_row<LANES, SUB>(u), LANES);
+            if (!FULL && u * GROUPS + group >= n)
+                continue;
 #pragma unroll
             for (int i = 0; i < COLS; i++)
-                G[i] += f[u][i] * inverse;
+                G[i] += f[u][i] * scale;
         }
     }
 
@@ -326,7 +360,10 @@ template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
         while ((n = take.step(sm, CHUNK, row, piece)) > 0) {
             if (piece != now)
                 change_piece(piece, pen, weighted, slots, v.Kp, lane);
-            add_chunk(v, sm, n, L + (take.next - n - first), lane);
+            if (n == CHUNK)
+                add_chunk<true>(v, sm, n, L + (take.next - n - first), lane);
+            else
+                add_chunk<false>(v, sm, n, L + (take.next - n - first), lane);
         }
         give(slots, v.Kp, lane);
     }
@@ -393,7 +430,7 @@ __global__ void __launch_bounds__(STEP_WARPS * 32, CH > 1 || FIT == 2 ? 1 : 2) s
         make_penalties(v, b, sm, block, parity, pen, weighted);
         __syncthreads();
         work.run(v, sm, pen, weighted, slots, L, lane);
-        if (FIT && lane == 0)
+        if (FIT && counts<LANES, rows_of::SUB>(lane))
             fit -= (FIT == 1 ? (double)v.sigma[0] : 1.0) * (double)work.logs;
         __syncthreads();
         fit += add_parts<rows_of::GROUPS, FIT>(v, b, block, parity, pen, slots, sm);
