@@ -69,6 +69,21 @@ __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t phase)
                      : "memory");
 }
 
+__device__ __forceinline__ bool barrier_passed(uint32_t barrier, uint32_t phase)
+{
+    uint32_t done;
+    asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(done)
+                 : "r"(barrier), "r"(phase)
+                 : "memory");
+    return done;
+}
+
+__device__ __forceinline__ void barrier_arrive(uint32_t barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
 __device__ __forceinline__ uint4 load_shared(uint32_t at)
 {
     uint4 v;

@@ -12,7 +12,7 @@
 #include "cuda_backend.h"
 #include "cuda_device.cuh"
 
-enum { STEP_BUFFERS = 8 /* most of a warp's ring */, RING_BYTES = 80 << 10 /* of all rings: two kernels' fit a multiprocessor */,
+enum { STEP_THREADS = STEP_WARPS * 32, STEP_BUFFERS = 8 /* most of a warp's ring */, RING_BYTES = 80 << 10 /* of all rings: two kernels' fit a multiprocessor */,
        SHARED_BYTES = 224000 /* that a block may have */ };
 
 struct step_smem { /* of the batch's pieces; first, last: the warps that have rows of it */
@@ -20,7 +20,7 @@ struct step_smem { /* of the batch's pieces; first, last: the warps that have ro
     int first[BATCH_PIECES], last[BATCH_PIECES], previous[BATCH_PIECES];
     float theta[BATCH_PIECES];
     double share[BATCH_PIECES];
-    double part[STEP_WARPS];
+    double part[STEP_WARPS + 1];
 };
 
 /* Rows of a batch that a warp gets: whole chunks. */
@@ -206,53 +206,59 @@ template <int LANES, int SUB> __device__ __forceinline__ bool counts(int lane)
 /* A warp's rows: bulk copies bring them to a ring of buffers in shared memory, LANES lanes work on a row, 8 * CH columns each. */
 template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
     static constexpr int GROUPS = 32 / LANES, SUB = (SINGLE ? 2 : 4) / CH ? (SINGLE ? 2 : 4) / CH : 1, COLS = 8 * CH, CHUNK = SUB * GROUPS;
-    cursor send, take;
-    uint32_t ring, barrier; /* this warp's, in shared memory */
-    uint32_t row_bytes, buffers, sent, taken, phase; /* buffers that are next, over all batches */
+    cursor take;
+    uint32_t ring, full; /* this warp's, in shared memory; full: barriers of its buffers, STEP_BUFFERS further on those of the emptied */
+    uint32_t row_bytes, buffers, next, phase; /* the buffer that is next, over all batches */
     int now;                /* the piece of G and P */
     float G[COLS], P[COLS], sP[FIT == 2 ? COLS : 1], logs;
 
-    __device__ __forceinline__ void start(const uni_cuda_view &v, const char *rings, const uint64_t *barriers, int n)
+    /* For a warp, or for the lane of the copying warp that serves it. */
+    __device__ __forceinline__ void start(const uni_cuda_view &v, const char *rings, const uint64_t *barriers, int warp, int n)
     {
-        int warp = threadIdx.x / 32;
         row_bytes = (uint32_t)v.Kp * (SINGLE ? 4 : 2);
         buffers = (uint32_t)n;
         ring = shared_address(rings) + (uint32_t)warp * buffers * CHUNK * row_bytes;
-        barrier = shared_address(barriers + warp * STEP_BUFFERS);
-        sent = taken = phase = 0;
-        if (threadIdx.x % 32 < n)
-            barrier_open(barrier + 8 * (threadIdx.x % 32));
-        __syncwarp();
+        full = shared_address(barriers + warp * 2 * STEP_BUFFERS);
+        next = phase = 0;
     }
 
-    __device__ __forceinline__ void send_chunk(const uni_cuda_view &v, const step_smem &sm)
+    __device__ __forceinline__ void advance()
+    {
+        next++;
+        if (next == buffers)
+            next = 0, phase ^= 1;
+    }
+
+    __device__ __forceinline__ void find(const step_smem &sm, const uni_cuda_batch &b, uint32_t rows, int warp)
+    {
+        take.next = min(b.from + rows * (uint32_t)warp, b.to);
+        take.end = min(take.next + rows, b.to);
+        take.l = 0;
+        while (take.l + 1 < b.pieces && sm.end[take.l] <= take.next)
+            take.l++;
+    }
+
+    /* A lane of the copying warp: the next chunk, if any, once its buffer is empty. Returns 0 when there is no more. */
+    __device__ __forceinline__ bool copy_chunk(const uni_cuda_view &v, const step_smem &sm, bool used)
     {
         uint32_t row = 0;
         int piece = 0;
-        uint32_t n = send.step(sm, CHUNK, row, piece);
-        if (n == 0)
-            return;
-        uint32_t at = sent;
-        sent = sent + 1 == buffers ? 0 : sent + 1;
-        if (threadIdx.x % 32 == 0) {
-            barrier_expect(barrier + 8 * at, n * row_bytes);
-            bulk_copy(ring + at * CHUNK * row_bytes, (const char *)v.base + (int64_t)row * row_bytes, n * row_bytes, barrier + 8 * at);
-        }
+        if (take.next >= take.end)
+            return false;
+        if (used && !barrier_passed(full + 8 * (STEP_BUFFERS + next), phase ^ 1))
+            return true;
+        uint32_t n = take.step(sm, CHUNK, row, piece);
+        barrier_expect(full + 8 * next, n * row_bytes);
+        bulk_copy(ring + next * CHUNK * row_bytes, (const char *)v.base + (int64_t)row * row_bytes, n * row_bytes, full + 8 * next);
+        advance();
+        return true;
     }
 
     /* L: room for the log-sum-exps of the warp's rows */
-    __device__ __forceinline__ void begin(const uni_cuda_view &v, const step_smem &sm, const uni_cuda_batch &b, uint32_t rows, float *L)
+    __device__ __forceinline__ void begin(const uni_cuda_view &v, const step_smem &sm, float *L)
     {
-        take.next = min(b.from + rows * (threadIdx.x / 32), b.to);
-        take.end = min(take.next + rows, b.to);
-        take.l = 0;
         logs = 0;
         now = -1;
-        while (take.l + 1 < b.pieces && sm.end[take.l] <= take.next)
-            take.l++;
-        send = take;
-        for (uint32_t i = 0; i < buffers; i++)
-            send_chunk(v, sm);
         int l = take.l;
         for (uint32_t i = take.next + threadIdx.x % 32; FIT && i < take.end; i += 32) {
             while (sm.end[l] <= i)
@@ -314,14 +320,11 @@ template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
     }
 
     /* s = base . P, G += base / s; with fit the logarithms, weighted by sum_k sigma R, too. FULL: the chunk has all its rows. */
-    template <bool FULL> __device__ __forceinline__ void add_chunk(const uni_cuda_view &v, const step_smem &sm, uint32_t n, const float *L, int lane)
+    template <bool FULL> __device__ __forceinline__ void add_chunk(const uni_cuda_view &v, uint32_t n, const float *L, int lane)
     {
         float f[SUB][COLS], s[SUB], t[SUB];
-        uint32_t group = threadIdx.x % 32 / LANES, at = ring + (taken * CHUNK + group) * row_bytes;
-        barrier_wait(barrier + 8 * taken, phase);
-        taken++;
-        if (taken == buffers)
-            taken = 0, phase ^= 1;
+        uint32_t group = threadIdx.x % 32 / LANES, at = ring + (next * CHUNK + group) * row_bytes;
+        barrier_wait(full + 8 * next, phase);
 #pragma unroll
         for (int u = 0; u < SUB; u++) {
             numbers(f[u], at + (FULL || u * GROUPS + group < n ? u * GROUPS : 0) * row_bytes, v.Kp, lane);
@@ -336,7 +339,9 @@ template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
                 s[u] = t[u] = 0;
         }
         __syncwarp();
-        send_chunk(v, sm);
+        if (threadIdx.x % 32 == 0)
+            barrier_arrive(full + 8 * (STEP_BUFFERS + next));
+        advance();
         float sum = sum_rows<LANES, SUB>(s, lane), weight = FIT == 2 ? sum_rows<LANES, SUB>(t, lane) : 1;
         float inverse = sum > 0 ? __fdividef(1.0f, sum) : 0; /* 0: its weights all vanish, or no row */
         if (FIT && sum > 0)
@@ -361,9 +366,9 @@ template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
             if (piece != now)
                 change_piece(piece, pen, weighted, slots, v.Kp, lane);
             if (n == CHUNK)
-                add_chunk<true>(v, sm, n, L + (take.next - n - first), lane);
+                add_chunk<true>(v, n, L + (take.next - n - first), lane);
             else
-                add_chunk<false>(v, sm, n, L + (take.next - n - first), lane);
+                add_chunk<false>(v, n, L + (take.next - n - first), lane);
         }
         give(slots, v.Kp, lane);
     }
@@ -376,10 +381,10 @@ __device__ double add_parts(const uni_cuda_view &v, const uni_cuda_batch &b, int
 {
     long long *M = v.M[parity ^ 1];
     double fit = 0;
-    int shares = (int)blockDim.x / v.Kp > 0 ? (int)blockDim.x / v.Kp : 1, share = shares > 1 ? (int)threadIdx.x / v.Kp : 0;
-    if (share >= shares)
+    int shares = STEP_THREADS / v.Kp > 0 ? STEP_THREADS / v.Kp : 1, share = shares > 1 ? (int)threadIdx.x / v.Kp : 0;
+    if (share >= shares || threadIdx.x >= STEP_THREADS)
         return 0;
-    for (int k = (int)threadIdx.x - share * v.Kp; k < v.Kp; k += shares > 1 ? v.Kp : (int)blockDim.x) {
+    for (int k = (int)threadIdx.x - share * v.Kp; k < v.Kp; k += shares > 1 ? v.Kp : STEP_THREADS) {
         long long r = 0;
         for (int l = share; l < b.pieces; l += shares) {
             float G = 0, P = pen[l * v.Kp + k];
@@ -400,22 +405,27 @@ __device__ double add_parts(const uni_cuda_view &v, const uni_cuda_batch &b, int
     return fit;
 }
 
+/* The last warp only copies: its first lanes serve a warp each. */
 template <int LANES, int CH, int SINGLE, int FIT>
-__global__ void __launch_bounds__(STEP_WARPS * 32, CH > 1 || FIT == 2 ? 1 : 2) sweep_step(uni_cuda_view v, int block, int parity, int buffers)
+__global__ void __launch_bounds__(STEP_THREADS + 32, CH > 1 || FIT == 2 ? 1 : 2) sweep_step(uni_cuda_view v, int block, int parity, int buffers)
 {
     typedef warp_rows<LANES, CH, SINGLE, FIT> rows_of;
     extern __shared__ __align__(128) char dynamic[];
     __shared__ step_smem sm;
-    __shared__ __align__(8) uint64_t barriers[STEP_WARPS * STEP_BUFFERS];
+    __shared__ __align__(8) uint64_t barriers[STEP_WARPS * 2 * STEP_BUFFERS];
     float *pen = (float *)(dynamic + (int64_t)STEP_WARPS * buffers * rows_of::CHUNK * v.Kp * (SINGLE ? 4 : 2)), *slots = pen + v.batch_pieces * v.Kp;
-    float *L = slots + (STEP_WARPS + v.batch_pieces) * rows_of::GROUPS * v.Kp + threadIdx.x / 32 * v.step_rows;
-    float *weighted = FIT == 2 ? L + (STEP_WARPS - threadIdx.x / 32) * v.step_rows : nullptr;
-    int lane = threadIdx.x % LANES, at = block * v.grid + (int)blockIdx.x;
+    int lane = threadIdx.x % LANES, at = block * v.grid + (int)blockIdx.x, warp = threadIdx.x / 32;
+    bool copies = warp == STEP_WARPS, first = true;
+    float *L = slots + (STEP_WARPS + v.batch_pieces) * rows_of::GROUPS * v.Kp, *weighted = FIT == 2 ? L + STEP_WARPS * v.step_rows : nullptr;
     double fit = 0;
-    bool first = true;
     rows_of work;
     launch_dependents();
-    work.start(v, dynamic, barriers, buffers);
+    if (copies)
+        warp = threadIdx.x % 32;
+    L += warp * v.step_rows;
+    work.start(v, dynamic, barriers, warp, buffers);
+    if (threadIdx.x < STEP_WARPS * 2 * STEP_BUFFERS)
+        barrier_open(shared_address(barriers + threadIdx.x));
     while (at >= 0) {
         const uni_cuda_batch b = v.batch[at];
         if (b.pieces == 0)
@@ -423,17 +433,27 @@ __global__ void __launch_bounds__(STEP_WARPS * 32, CH > 1 || FIT == 2 ? 1 : 2) s
         uint32_t rows = rows_of_warp(b, rows_of::CHUNK);
         take_pieces(v, b, rows, sm);
         __syncthreads();
-        work.begin(v, sm, b, rows, L);
-        if (first)
-            wait_for_previous();
-        first = false;
-        make_penalties(v, b, sm, block, parity, pen, weighted);
+        work.find(sm, b, rows, warp);
+        if (copies) {
+            for (int i = 0; i < buffers && warp < STEP_WARPS; i++)
+                work.copy_chunk(v, sm, !first);
+        } else {
+            work.begin(v, sm, L);
+            if (first)
+                wait_for_previous();
+            make_penalties(v, b, sm, block, parity, pen, weighted);
+        }
         __syncthreads();
-        work.run(v, sm, pen, weighted, slots, L, lane);
-        if (FIT && counts<LANES, rows_of::SUB>(lane))
+        if (copies)
+            while (warp < STEP_WARPS && work.copy_chunk(v, sm, true)) {
+            }
+        else
+            work.run(v, sm, pen, weighted, slots, L, lane);
+        if (FIT && !copies && counts<LANES, rows_of::SUB>(lane))
             fit -= (FIT == 1 ? (double)v.sigma[0] : 1.0) * (double)work.logs;
         __syncthreads();
         fit += add_parts<rows_of::GROUPS, FIT>(v, b, block, parity, pen, slots, sm);
+        first = false;
         at = b.next;
         if (at >= 0)
             __syncthreads();
@@ -490,7 +510,7 @@ static int launch_step(const struct uni_cuda *c, int block, int parity, int fit)
     early.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t how = {};
     how.gridDim = dim3((unsigned)c->v.grid);
-    how.blockDim = dim3(STEP_WARPS * 32);
+    how.blockDim = dim3(STEP_THREADS + 32);
     how.dynamicSmemBytes = bytes;
     how.stream = c->stream;
     how.attrs = &early;
