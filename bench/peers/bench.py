@@ -49,18 +49,39 @@ def counts(text: str) -> list[int]:
 
 
 def arguments() -> argparse.Namespace:
-    p = argparse.ArgumentParser(prog="bench/run", description="unisono beside its peers, into bench/RESULTS.md. Before these: -B DIR, "
-                                "where all is built [build-bench].")
-    p.add_argument("--cells", type=counts, default=counts("10k,100k,1M"), metavar="N,N", help="data set sizes; 10M too, if asked for [10k,100k,1M]")
+    p = argparse.ArgumentParser(
+        prog="bench/run",
+        description="unisono beside its peers, into bench/RESULTS.md. Before these: -B DIR, "
+        "where all is built [build-bench].",
+    )
+    p.add_argument(
+        "--cells",
+        type=counts,
+        default=counts("10k,100k,1M"),
+        metavar="N,N",
+        help="data set sizes; 10M too, if asked for [10k,100k,1M]",
+    )
     p.add_argument("--levels", type=counts, default=[10, 1344], metavar="N,N", help="numbers of batches [10,1344]")
     p.add_argument("--threads", type=counts, default=[2, 1], metavar="N,N", help="[2,1]")
-    p.add_argument("--modes", default=",".join(MODES), help="defaults: every program's own; rounds: ten rounds forced [defaults,rounds]")
-    p.add_argument("--programs", default="unisono,unisono-python,harmonypy,scanpy,bixverse,R", help="[all of them: %(default)s]")
+    p.add_argument(
+        "--modes",
+        default=",".join(MODES),
+        help="defaults: every program's own; rounds: ten rounds forced [defaults,rounds]",
+    )
+    p.add_argument(
+        "--programs", default="unisono,unisono-python,harmonypy,scanpy,bixverse,R", help="[all of them: %(default)s]"
+    )
     p.add_argument("--repeats", type=int, default=3, help="runs of every case, at most [3]")
-    p.add_argument("--minutes", type=float, default=20, help="for all runs: what no longer fits is left out and named [20]")
+    p.add_argument(
+        "--minutes", type=float, default=20, help="for all runs: what no longer fits is left out and named [20]"
+    )
     p.add_argument("--limit", type=int, default=600, help="seconds for one process [600]")
-    p.add_argument("--lisi", type=int, default=10000, metavar="CELLS", help="cells whose LISI is taken; 0: none [10000]")
-    p.add_argument("--add", action="store_true", help="keep the runs of earlier calls in DIR/results.json, and add to them")
+    p.add_argument(
+        "--lisi", type=int, default=10000, metavar="CELLS", help="cells whose LISI is taken; 0: none [10000]"
+    )
+    p.add_argument(
+        "--add", action="store_true", help="keep the runs of earlier calls in DIR/results.json, and add to them"
+    )
     p.add_argument("--no-ops", action="store_true", help="without bench_ops")
     p.add_argument("--dry", action="store_true", help="do not write bench/RESULTS.md; print the section")
     p.add_argument("--results", type=Path, default=ROOT / "bench" / "RESULTS.md", help=argparse.SUPPRESS)
@@ -116,7 +137,9 @@ class Bench:
         for name in self.given.programs:
             ask = "--version" if name == "unisono" else "--probe"
             try:
-                found = subprocess.run([*self.command(name), ask], capture_output=True, text=True, env=environment(1), check=False)
+                found = subprocess.run(
+                    [*self.command(name), ask], capture_output=True, text=True, env=environment(1), check=False
+                )
                 answer, reason = found.stdout.strip(), (found.stderr.strip().splitlines() or ["no reason given"])[-1]
             except OSError as error:
                 answer, reason = "", f"{error.strerror}: {error.filename}"
@@ -132,7 +155,22 @@ class Bench:
         meta = source.with_suffix(".tsv")
         if name != "unisono":
             return [*self.command(name), *map(str, (source, meta, target, out, case.threads, case.mode))]
-        words = ["integrate", source, "--meta", meta, "--batch", "batch", "-o", target, "-f", "-q", "--trace", out, "--backend", "cpu"]
+        words = [
+            "integrate",
+            source,
+            "--meta",
+            meta,
+            "--batch",
+            "batch",
+            "-o",
+            target,
+            "-f",
+            "-q",
+            "--trace",
+            out,
+            "--backend",
+            "cpu",
+        ]
         forced = ["--tol", "-1"] if case.mode == "rounds" else []
         return [*self.command(name), *map(str, words), "--threads", str(case.threads), *forced]
 
@@ -157,7 +195,9 @@ class Bench:
             return
         labels = [source.parent / "batch.npy", source.parent / "cell_type.npy"]
         words = [HERE / "lisi.py", embedding, *labels, "--sample", self.given.lisi]
-        found = subprocess.run([str(self.build / "venv" / "bin" / "python"), *map(str, words)], capture_output=True, text=True, check=True)
+        found = subprocess.run(
+            [str(self.build / "venv" / "bin" / "python"), *map(str, words)], capture_output=True, text=True, check=True
+        )
         self.ratings[digest] = json.loads(found.stdout) | {"sample": self.given.lisi}
 
     # ---- runs ---------------------------------------------------------------------------------------------------------------
@@ -200,15 +240,29 @@ class Bench:
 
     def run(self, name: str, case: Case, turn: int) -> dict:
         source = self.source(case.cells, case.levels)
-        target, out, measured, errors = (self.data / leaf for leaf in ("out.npy", "report.json", "measured.json", "errors.txt"))
+        target, out, measured, errors = (
+            self.data / leaf for leaf in ("out.npy", "report.json", "measured.json", "errors.txt")
+        )
         for path in (target, out):
             path.unlink(missing_ok=True)
         limit = max(1, round(self.limit(name)))
-        words = [str(self.build / "measure"), str(limit), str(measured), *self.arguments(name, case, source, target, out)]
+        words = [
+            str(self.build / "measure"),
+            str(limit),
+            str(measured),
+            *self.arguments(name, case, source, target, out),
+        ]
         with open(errors, "w", encoding="utf-8") as err:
             subprocess.run(words, stdout=subprocess.DEVNULL, stderr=err, env=environment(case.threads), check=True)
         found = json.loads(measured.read_text())
-        record = asdict(case) | {"program": name, "turn": turn, "status": found["status"], "rss": found["rss"], "whole": found["wall"], "cpu": found["cpu"]}
+        record = asdict(case) | {
+            "program": name,
+            "turn": turn,
+            "status": found["status"],
+            "rss": found["rss"],
+            "whole": found["wall"],
+            "cpu": found["cpu"],
+        }
         self.spent[name] = self.spent.get(name, 0) + found["wall"]
         if found["status"]:
             last = (errors.read_text().strip().splitlines() or ["no message"])[-1]
@@ -226,7 +280,9 @@ class Bench:
         return record
 
     def turns(self, programs: list[str], cases: list[Case]) -> None:
-        for case in cases:  # every case once, then again as time allows: the largest at two threads, then from the shortest on
+        for (
+            case
+        ) in cases:  # every case once, then again as time allows: the largest at two threads, then from the shortest on
             say(f"{case}")
             source = self.source(case.cells, case.levels)
             self.rate(report.untouched(case.cells, case.levels), source, source)
@@ -237,9 +293,15 @@ class Bench:
                 elif not self.known(name, **asdict(case)):
                     self.left_out.append((name, case, reason))
             self.save()
-        headline = (max(case.cells for case in cases), min(case.levels for case in cases), max(case.threads for case in cases))
+        headline = (
+            max(case.cells for case in cases),
+            min(case.levels for case in cases),
+            max(case.threads for case in cases),
+        )
         for turn in range(self.turn + 1, self.turn + self.given.repeats):
-            for case in sorted(cases, key=lambda case: ((case.cells, case.levels, case.threads) != headline, self.cost(programs, case))):
+            for case in sorted(
+                cases, key=lambda case: ((case.cells, case.levels, case.threads) != headline, self.cost(programs, case))
+            ):
                 again = [name for name in programs if any(r["status"] == 0 for r in self.known(name, **asdict(case)))]
                 again = [name for name in again if name != "scanpy" or not self.fits(name, case)]
                 if not again or self.cost(again, case) > self.end - time.monotonic():
@@ -273,7 +335,10 @@ def main() -> int:
         say(f"warning: the machine is not quiet (load {load:.1f}); times will be too long")
     bench.machine["load"] = load
     programs = bench.probe()
-    order = sorted(product(given.cells, sorted(given.threads, reverse=True), given.levels, given.modes), key=lambda o: (o[0], -o[1]))
+    order = sorted(
+        product(given.cells, sorted(given.threads, reverse=True), given.levels, given.modes),
+        key=lambda o: (o[0], -o[1]),
+    )
     cases = [Case(cells, levels, threads, mode) for cells, threads, levels, mode in order if levels <= cells // 2]
     if not given.no_ops:
         bench.operations()

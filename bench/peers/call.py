@@ -82,7 +82,10 @@ class Bixverse:
         import bixverse
 
         named = [name for name in dir(bixverse) + dir(bixverse._bixverse) if "harmony" in name.lower()]
-        raise ImportError(f"version {version('bixverse')} has {named or 'no Harmony'}" + ("; call.py does not know it yet" if named else ""))
+        raise ImportError(
+            f"version {version('bixverse')} has {named or 'no Harmony'}"
+            + ("; call.py does not know it yet" if named else "")
+        )
 
 
 PROGRAMS = {"harmonypy": Harmonypy, "scanpy": Scanpy, "unisono-python": Unisono, "bixverse": Bixverse}

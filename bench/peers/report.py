@@ -7,7 +7,7 @@ import os
 import platform
 import re
 import subprocess
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
@@ -33,11 +33,25 @@ def machine(root: Path, build: Path) -> dict:
     cache = (build / "CMakeCache.txt").read_text().splitlines()
     built = dict(line.split("=", 1) for line in cache if "=" in line and not line.startswith("#"))
     compiler = output(built.get("CMAKE_C_COMPILER:FILEPATH", "cc"), "--version").splitlines()
-    changed = output("git", "status", "--porcelain", "--untracked-files=no", "--", "src", "io", "cli", "include", "bindings", folder=root)
+    changed = output(
+        "git",
+        "status",
+        "--porcelain",
+        "--untracked-files=no",
+        "--",
+        "src",
+        "io",
+        "cli",
+        "include",
+        "bindings",
+        folder=root,
+    )
     return {
         "cpu": cpu.get("Model name", platform.machine()),
         "family": "/".join(cpu.get(key, "?") for key in ("CPU family", "Model", "Stepping")),
-        "caches": ", ".join(f"{key.split()[0]} {cpu[key].split(' (')[0]}" for key in ("L1d cache", "L2 cache", "L3 cache") if key in cpu),
+        "caches": ", ".join(
+            f"{key.split()[0]} {cpu[key].split(' (')[0]}" for key in ("L1d cache", "L2 cache", "L3 cache") if key in cpu
+        ),
         "flags": [flag for flag in ("avx2", "fma", "f16c", "avx512f", "avx512_fp16", "amx_bf16") if flag in flags],
         "cores": len(os.sched_getaffinity(0)),
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
@@ -54,7 +68,13 @@ def of_trace(trace: dict) -> dict:
     passes = {key: s[key] for key in ("seed", "assign", "sweep", "moments", "ridge")}
     last = trace["rounds"][-1]["objective"] if trace["rounds"] else None
     rounds = len(trace["rounds"])
-    return {"call": s["open"] + s["run"] + s["result"], "rounds": rounds, "objective": last, "passes": passes, "backend": trace["backend"]}
+    return {
+        "call": s["open"] + s["run"] + s["result"],
+        "rounds": rounds,
+        "objective": last,
+        "passes": passes,
+        "backend": trace["backend"],
+    }
 
 
 def untouched(cells: int, levels: int) -> str:
@@ -90,13 +110,24 @@ def good(bench) -> list[dict]:
 def ratio(records: list[dict], case: tuple, program: str, what: str) -> list[float]:
     """Of the runs of one turn, the program's time over unisono's."""
     by_turn = {r["turn"]: r[what] for r in records if key(r) == case and r["program"] == ONE_BY_ONE}
-    return [r[what] / by_turn[r["turn"]] for r in records if key(r) == case and r["program"] == program and r["turn"] in by_turn]
+    return [
+        r[what] / by_turn[r["turn"]]
+        for r in records
+        if key(r) == case and r["program"] == program and r["turn"] in by_turn
+    ]
 
 
 def row(bench, records: list[dict], case: tuple, program: str) -> str:
     runs = [r for r in records if key(r) == case and r["program"] == program]
     rating = bench.ratings.get(runs[-1]["digest"], {})
-    cells = [size(case[0]), f"{case[1]:,}", "ten rounds" if case[2] == "rounds" else case[2], str(case[3]), program, str(len(runs))]
+    cells = [
+        size(case[0]),
+        f"{case[1]:,}",
+        "ten rounds" if case[2] == "rounds" else case[2],
+        str(case[3]),
+        program,
+        str(len(runs)),
+    ]
     cells += [span([r["call"] for r in runs], seconds), span([r["whole"] for r in runs], seconds)]
     for what in ("call", "whole"):
         values = ratio(records, case, program, what)
@@ -110,20 +141,40 @@ def row(bench, records: list[dict], case: tuple, program: str) -> str:
 def table(bench) -> list[str]:
     records = good(bench)
     programs = list(dict.fromkeys([*bench.given.programs, *(r["program"] for r in records)]))
-    head = ["cells", "levels", "run", "threads", "program", "runs", "call, s", "process, s", "call, x", "process, x", "peak, MB", "rounds", "objective", "iLISI", "cLISI"]
+    head = [
+        "cells",
+        "levels",
+        "run",
+        "threads",
+        "program",
+        "runs",
+        "call, s",
+        "process, s",
+        "call, x",
+        "process, x",
+        "peak, MB",
+        "rounds",
+        "objective",
+        "iLISI",
+        "cLISI",
+    ]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for case in sorted({key(r) for r in records}, key=lambda c: (c[0], c[1], c[2], -c[3])):
-        lines += [row(bench, records, case, p) for p in programs if any(key(r) == case and r["program"] == p for r in records)]
+        lines += [
+            row(bench, records, case, p) for p in programs if any(key(r) == case and r["program"] == p for r in records)
+        ]
     return lines
 
 
 def before(bench) -> list[str]:
     sets = sorted({(r["cells"], r["levels"]) for r in good(bench)})
-    rated = [(c, l, bench.ratings[untouched(c, l)]) for c, l in sets if untouched(c, l) in bench.ratings]
+    rated = [
+        (c, levels, bench.ratings[untouched(c, levels)]) for c, levels in sets if untouched(c, levels) in bench.ratings
+    ]
     if not rated:
         return []
     lines = ["| cells | levels | iLISI before | cLISI before |", "|---|---|---|---|"]
-    return lines + [f"| {size(c)} | {l:,} | {r['batch']:.4f} | {r['cell_type']:.4f} |" for c, l, r in rated]
+    return lines + [f"| {size(c)} | {levels:,} | {r['batch']:.4f} | {r['cell_type']:.4f} |" for c, levels, r in rated]
 
 
 def same_bytes(bench) -> list[str]:
@@ -145,14 +196,20 @@ def goals(bench) -> list[str]:
         values = ratio(good(bench), (1000000, 10, mode, 2), "harmonypy", "call")
         if values:
             met = "met" if median(values) >= goal else "missed"
-            lines.append(f"- 1M x 50, 10 levels, 2 threads, {name}: {span(values, times)} times harmonypy; goal {goal}: {met}.")
+            lines.append(
+                f"- 1M x 50, 10 levels, 2 threads, {name}: {span(values, times)} times harmonypy; goal {goal}: {met}."
+            )
     return lines + floor(bench)
 
 
 def floor(bench) -> list[str]:
     """A round's share of the floor made of this machine's ceilings: three products, the exponentials, two tiles of R, four sweeps."""
     found = re.search(r"one core: ([\d.]+) GFLOP/s, ([\d.]+) GB/s", "".join(bench.ops))
-    runs = [r for r in good(bench) if r["program"] == ONE_BY_ONE and r["mode"] == "rounds" and r["levels"] == 10 and r["threads"] == 1]
+    runs = [
+        r
+        for r in good(bench)
+        if r["program"] == ONE_BY_ONE and r["mode"] == "rounds" and r["levels"] == 10 and r["threads"] == 1
+    ]
     if not found or not runs:
         return []
     n = max(r["cells"] for r in runs)
@@ -165,9 +222,15 @@ def floor(bench) -> list[str]:
     least = products * 2 * 50 * 100 / gflops + exp + TILES_NS + 4 * 200 / gbytes
     spent = [1e9 * sum(r["passes"][k] for k in ("assign", "sweep", "moments", "ridge")) / r["rounds"] / n for r in runs]
     share = 100 * least / median(spent)
-    parts = f"{products:.1f} products at {gflops:.0f} GFLOP/s, exponentials {exp:.0f} ns, tiles {TILES_NS:.0f} ns, four sweeps at {gbytes:.1f} GB/s"
+    parts = (
+        f"{products:.1f} products at {gflops:.0f} GFLOP/s, exponentials {exp:.0f} ns, tiles {TILES_NS:.0f} ns, "
+        f"four sweeps at {gbytes:.1f} GB/s"
+    )
     met = "met" if share >= 75 else "missed"
-    return [f"- A round at {size(n)} x 50, 10 levels, 1 thread: {span(spent, lambda x: f'{x:.0f}')} ns a cell; floor {least:.0f} ns ({parts}): {share:.0f} % of it; goal 75 %: {met}."]
+    return [
+        f"- A round at {size(n)} x 50, 10 levels, 1 thread: {span(spent, lambda x: f'{x:.0f}')} ns a cell; "
+        f"floor {least:.0f} ns ({parts}): {share:.0f} % of it; goal 75 %: {met}."
+    ]
 
 
 def left_out(bench) -> list[str]:
@@ -185,14 +248,25 @@ def left_out(bench) -> list[str]:
 def section(bench, command: str) -> str:
     m = bench.machine
     quiet = "quiet" if m["load"] <= 0.5 else f"NOT quiet: load {m['load']:.1f}"
+    virtual = ", virtual" if m["virtual"] else ""
     versions = ", ".join(f"{name} {version}" for name, version in bench.versions.items())
-    lines = [BEGIN, "## CPU", "", f"`{command}`, {datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC, commit {', '.join(bench.commits)}.", ""]
-    lines += [f"Machine: {m['cpu']} (family/model/stepping {m['family']}{', virtual' if m['virtual'] else ''}), {m['cores']} CPUs, {', '.join(m['flags'])}; "
-              f"{m['caches']}; {m['memory'] / 2**30:.0f} GiB; {m['system']}; {m['compiler']}; {quiet} at the start.", ""]
-    lines += [f"Versions: {versions}; Python {platform.python_version()}.", ""]
-    lines += ["The data come from `unisono simulate` (50 dimensions, 30 types). A call is the function alone; a process also starts, imports, reads `.npy` and labels, and writes. "
-              "Times are medians (least-largest); x is the program's time over unisono's in the same turn. LISI: perplexity 30, exact neighbours, "
-              f"{bench.given.lisi:,} sampled cells: iLISI on the batch (higher mixes better), cLISI on the known cell type (1 is best). [README.md](README.md) has the rest.", ""]
+    lines = [
+        BEGIN,
+        "## CPU",
+        "",
+        f"`{command}`, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, commit {', '.join(bench.commits)}.",
+        "",
+        f"Machine: {m['cpu']} (family/model/stepping {m['family']}{virtual}), {m['cores']} CPUs, {', '.join(m['flags'])}; "
+        f"{m['caches']}; {m['memory'] / 2**30:.0f} GiB; {m['system']}; {m['compiler']}; {quiet} at the start.",
+        "",
+        f"Versions: {versions}; Python {platform.python_version()}.",
+        "",
+        "Data: `unisono simulate`, 50 dimensions, 30 types. A call is the function alone; a process also starts, imports, "
+        "reads `.npy` and labels, and writes. Times are medians (least-largest); x is the program's time over unisono's in "
+        f"the same turn. LISI: perplexity 30, exact neighbours, {bench.given.lisi:,} sampled cells; iLISI on the batch (higher "
+        "mixes better), cLISI on the known cell type (1 is best). [README.md](README.md) has the rest.",
+        "",
+    ]
     for part in (goals(bench), table(bench), before(bench), same_bytes(bench)):
         lines += [*part, ""] if part else []
     left = left_out(bench)
