@@ -19,7 +19,8 @@ __device__ __forceinline__ void fetch(const stage &s, const uni_cuda_view &v, un
 {
     uint32_t rows = tile.packed & 31, z_bytes = rows * (uint32_t)v.Dz * 4, row_bytes = (uint32_t)v.Kp * (v.single ? 4 : 2);
     uint32_t base_bytes = with_base ? rows * row_bytes : 0;
-    barrier_expect(s.barrier, z_bytes + base_bytes);
+    fence_async();
+    barrier_bytes(s.barrier, z_bytes + base_bytes);
     bulk_copy(s.Z, v.Z + (int64_t)tile.row * v.Dz, z_bytes, s.barrier);
     if (with_base)
         bulk_copy(s.base, (const char *)v.base + (int64_t)tile.row * row_bytes, base_bytes, s.barrier);

@@ -44,10 +44,15 @@ __device__ __forceinline__ void barrier_open(uint32_t barrier)
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier) : "memory");
 }
 
-/* Before a copy of so many bytes: what was read or written there before comes first. */
-__device__ __forceinline__ void barrier_expect(uint32_t barrier, uint32_t bytes)
+/* Ordinary accesses to shared memory before it come before bulk copies after it. */
+__device__ __forceinline__ void fence_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/* Before a copy of so many bytes. */
+__device__ __forceinline__ void barrier_bytes(uint32_t barrier, uint32_t bytes)
+{
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 

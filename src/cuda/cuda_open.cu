@@ -21,6 +21,13 @@ static struct uni_cuda_fast fast_of(const struct uni_problem *p)
     return {0, 0};
 }
 
+/* Blocks of threads of a step: one a multiprocessor, so that the next step's are there too while it ends; two where each would have the
+   tables of many pieces to make. */
+static int grid_of(const struct uni_problem *p, int cores)
+{
+    return p->G > 4 * (int64_t)cores ? 2 * cores : cores;
+}
+
 static void view_of(struct uni_cuda_view *v, const struct uni_problem *p, int64_t pieces, int64_t tiles, int grid)
 {
     v->N = p->N;
@@ -89,8 +96,8 @@ int64_t uni_cuda_bytes(const struct uni_problem *p, const int64_t *group_cells)
         pieces += group_cells[g] < p->Q ? group_cells[g] : p->Q;
     c.cores = card.multiProcessorCount;
     c.fast = fast_of(p);
-    view_of(&c.v, p, pieces, p->N / TILE + pieces, c.cores);
-    return deal_out(&c, uni_cuda_batch_bound(p, pieces, c.cores), NULL);
+    view_of(&c.v, p, pieces, p->N / TILE + pieces, grid_of(p, c.cores));
+    return deal_out(&c, uni_cuda_batch_bound(p, pieces, grid_of(p, c.cores)), NULL);
 }
 
 static int open_device(struct uni_cuda *c)
@@ -103,7 +110,7 @@ static int open_device(struct uni_cuda *c)
     if (card.major < 8)
         TRY(uni_cuda_lib->fail(UNI_BACKEND, "%s has compute capability %d.%d; the cuda backend needs 8.0; use backend cpu", card.name, card.major,
                                card.minor));
-    c->cores = card.multiProcessorCount * (getenv("UNI_GRID") ? atoi(getenv("UNI_GRID")) : 1);
+    c->cores = card.multiProcessorCount;
     c->early = card.major >= 9;
     TRY(CUDA(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking)));
 done:
@@ -193,9 +200,9 @@ int uni_cuda_open(struct uni_backend *b, const struct uni_problem *p, const stru
     c->p = p;
     c->threads = p->threads ? p->threads : uni_cuda_lib->cpus;
     TRY(open_device(c));
-    TRY(uni_cuda_lists_open(&c->lists, p, c->cores));
+    TRY(uni_cuda_lists_open(&c->lists, p, grid_of(p, c->cores)));
     c->fast = fast_of(p);
-    view_of(&c->v, p, c->lists.pieces, c->lists.tiles, c->cores);
+    view_of(&c->v, p, c->lists.pieces, c->lists.tiles, grid_of(p, c->cores));
     c->v.batch_pieces = (int)c->lists.batch_pieces;
     c->v.step_rows = (int)(c->lists.step_rows + 3) / 4 * 4;
     TRY(take_block(c));

@@ -23,10 +23,10 @@ struct step_smem { /* of the batch's pieces; first, last: the warps that have ro
     double part[STEP_WARPS + 1];
 };
 
-/* Rows of a batch that a warp gets: whole chunks. */
-__device__ __forceinline__ uint32_t rows_of_warp(const uni_cuda_batch &b, uint32_t chunk)
+/* Rows of a batch that a warp gets: whole sets. */
+__device__ __forceinline__ uint32_t rows_of_warp(const uni_cuda_batch &b, uint32_t set)
 {
-    return (b.to - b.from + STEP_WARPS * chunk - 1) / (STEP_WARPS * chunk) * chunk;
+    return (b.to - b.from + STEP_WARPS * set - 1) / (STEP_WARPS * set) * set;
 }
 
 __device__ __forceinline__ void take_pieces(const uni_cuda_view &v, const uni_cuda_batch &b, uint32_t rows, step_smem &sm)
@@ -148,19 +148,26 @@ __device__ void make_penalties(const uni_cuda_view &v, const uni_cuda_batch &b, 
 
 /* ---- rows ---------------------------------------------------------------------------------------------------------------- */
 
-/* A warp's way through its rows of the batch, in chunks of at most CHUNK rows of one piece. */
+/* A warp's way through its rows of the batch, in chunks of rows of one piece. */
 struct cursor {
-    uint32_t next, end; /* rows of the block */
+    uint32_t next, end, stop, shift; /* rows of the block; the piece's end; from a row of the block to a row of base */
     int l;
 
-    __device__ __forceinline__ uint32_t step(const step_smem &sm, uint32_t chunk, uint32_t &row, int &piece)
+    __device__ __forceinline__ void enter(const step_smem &sm, int piece)
+    {
+        l = piece;
+        stop = min(end, sm.end[l]);
+        shift = sm.row[l] - sm.before[l];
+    }
+
+    __device__ __forceinline__ uint32_t step(const step_smem &sm, uint32_t chunk, uint32_t &row)
     {
         if (next >= end)
             return 0;
-        l += next >= sm.end[l];
-        uint32_t n = min(chunk, min(end, sm.end[l]) - next);
-        row = sm.row[l] + (next - sm.before[l]);
-        piece = l;
+        if (next >= stop)
+            enter(sm, l + 1);
+        uint32_t n = min(chunk, stop - next);
+        row = next + shift;
         next += n;
         return n;
     }
@@ -205,7 +212,7 @@ template <int LANES, int SUB> __device__ __forceinline__ bool counts(int lane)
 
 /* A warp's rows: bulk copies bring them to a ring of buffers in shared memory, LANES lanes work on a row, 8 * CH columns each. */
 template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
-    static constexpr int GROUPS = 32 / LANES, SUB = (SINGLE ? 2 : 4) / CH ? (SINGLE ? 2 : 4) / CH : 1, COLS = 8 * CH, CHUNK = SUB * GROUPS;
+    static constexpr int GROUPS = 32 / LANES, SUB = (SINGLE ? 2 : 4) / CH ? (SINGLE ? 2 : 4) / CH : 1, COLS = 8 * CH, SET = SUB * GROUPS, CHUNK = 2 * SET;
     cursor take;
     uint32_t ring, full; /* this warp's, in shared memory; full: barriers of its buffers, STEP_BUFFERS further on those of the emptied */
     uint32_t row_bytes, buffers, next, phase; /* the buffer that is next, over all batches */
@@ -233,22 +240,23 @@ template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
     {
         take.next = min(b.from + rows * (uint32_t)warp, b.to);
         take.end = min(take.next + rows, b.to);
-        take.l = 0;
-        while (take.l + 1 < b.pieces && sm.end[take.l] <= take.next)
-            take.l++;
+        int l = 0;
+        while (l + 1 < b.pieces && sm.end[l] <= take.next)
+            l++;
+        take.enter(sm, l);
     }
 
-    /* A lane of the copying warp: the next chunk, if any, once its buffer is empty. Returns 0 when there is no more. */
-    __device__ __forceinline__ bool copy_chunk(const uni_cuda_view &v, const step_smem &sm, bool used)
+    /* A lane of the copying warp: the next chunk, if any, once its buffer is empty. Returns 0 when there is no more. (A barrier that was
+       never used has passed the phase before its first.) */
+    __device__ __forceinline__ bool copy_chunk(const uni_cuda_view &v, const step_smem &sm)
     {
         uint32_t row = 0;
-        int piece = 0;
         if (take.next >= take.end)
             return false;
-        if (used && !barrier_passed(full + 8 * (STEP_BUFFERS + next), phase ^ 1))
+        if (!barrier_passed(full + 8 * (STEP_BUFFERS + next), phase ^ 1))
             return true;
-        uint32_t n = take.step(sm, CHUNK, row, piece);
-        barrier_expect(full + 8 * next, n * row_bytes);
+        uint32_t n = take.step(sm, CHUNK, row);
+        barrier_bytes(full + 8 * next, n * row_bytes);
         bulk_copy(ring + next * CHUNK * row_bytes, (const char *)v.base + (int64_t)row * row_bytes, n * row_bytes, full + 8 * next);
         advance();
         return true;
@@ -319,12 +327,11 @@ template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
         }
     }
 
-    /* s = base . P, G += base / s; with fit the logarithms, weighted by sum_k sigma R, too. FULL: the chunk has all its rows. */
-    template <bool FULL> __device__ __forceinline__ void add_chunk(const uni_cuda_view &v, uint32_t n, const float *L, int lane)
+    /* s = base . P, G += base / s; with fit the logarithms, weighted by sum_k sigma R, too. FULL: the set has all its rows. */
+    template <bool FULL> __device__ __forceinline__ void add_set(uint32_t first, const uni_cuda_view &v, uint32_t n, const float *L, int lane)
     {
         float f[SUB][COLS], s[SUB], t[SUB];
-        uint32_t group = threadIdx.x % 32 / LANES, at = ring + (next * CHUNK + group) * row_bytes;
-        barrier_wait(full + 8 * next, phase);
+        uint32_t group = threadIdx.x % 32 / LANES, at = ring + (next * CHUNK + first + group) * row_bytes;
 #pragma unroll
         for (int u = 0; u < SUB; u++) {
             numbers(f[u], at + (FULL || u * GROUPS + group < n ? u * GROUPS : 0) * row_bytes, v.Kp, lane);
@@ -338,10 +345,6 @@ template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
             if (!FULL && u * GROUPS + group >= n)
                 s[u] = t[u] = 0;
         }
-        __syncwarp();
-        if (threadIdx.x % 32 == 0)
-            barrier_arrive(full + 8 * (STEP_BUFFERS + next));
-        advance();
         float sum = sum_rows<LANES, SUB>(s, lane), weight = FIT == 2 ? sum_rows<LANES, SUB>(t, lane) : 1;
         float inverse = sum > 0 ? __fdividef(1.0f, sum) : 0; /* 0: its weights all vanish, or no row */
         if (FIT && sum > 0)
@@ -361,14 +364,22 @@ template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
                                         int lane)
     {
         uint32_t first = take.next, row = 0, n;
-        int piece = 0;
-        while ((n = take.step(sm, CHUNK, row, piece)) > 0) {
-            if (piece != now)
-                change_piece(piece, pen, weighted, slots, v.Kp, lane);
-            if (n == CHUNK)
-                add_chunk<true>(v, n, L + (take.next - n - first), lane);
-            else
-                add_chunk<false>(v, n, L + (take.next - n - first), lane);
+        while ((n = take.step(sm, CHUNK, row)) > 0) {
+            const float *at = L + (take.next - n - first);
+            if (take.l != now)
+                change_piece(take.l, pen, weighted, slots, v.Kp, lane);
+            barrier_wait(full + 8 * next, phase);
+            if (n == CHUNK) {
+                add_set<true>(0, v, SET, at, lane);
+                add_set<true>(SET, v, SET, at + SET, lane);
+            } else {
+                for (uint32_t i = 0; i < n; i += SET)
+                    add_set<false>(i, v, n - i, at + i, lane);
+            }
+            __syncwarp();
+            if (threadIdx.x % 32 == 0)
+                barrier_arrive(full + 8 * (STEP_BUFFERS + next));
+            advance();
         }
         give(slots, v.Kp, lane);
     }
@@ -426,17 +437,18 @@ __global__ void __launch_bounds__(STEP_THREADS + 32, CH > 1 || FIT == 2 ? 1 : 2)
     work.start(v, dynamic, barriers, warp, buffers);
     if (threadIdx.x < STEP_WARPS * 2 * STEP_BUFFERS)
         barrier_open(shared_address(barriers + threadIdx.x));
+    fence_async();
     while (at >= 0) {
         const uni_cuda_batch b = v.batch[at];
         if (b.pieces == 0)
             break;
-        uint32_t rows = rows_of_warp(b, rows_of::CHUNK);
+        uint32_t rows = rows_of_warp(b, rows_of::SET);
         take_pieces(v, b, rows, sm);
         __syncthreads();
         work.find(sm, b, rows, warp);
         if (copies) {
             for (int i = 0; i < buffers && warp < STEP_WARPS; i++)
-                work.copy_chunk(v, sm, !first);
+                work.copy_chunk(v, sm);
         } else {
             work.begin(v, sm, L);
             if (first)
@@ -445,7 +457,7 @@ __global__ void __launch_bounds__(STEP_THREADS + 32, CH > 1 || FIT == 2 ? 1 : 2)
         }
         __syncthreads();
         if (copies)
-            while (warp < STEP_WARPS && work.copy_chunk(v, sm, true)) {
+            while (warp < STEP_WARPS && work.copy_chunk(v, sm)) {
             }
         else
             work.run(v, sm, pen, weighted, slots, L, lane);
