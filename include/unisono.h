@@ -170,6 +170,7 @@ UNI_API UNI_MUST_USE int uni_options_get(const struct uni_options *options, cons
 struct uni_plan {
     int64_t n_cells, n_dims, n_levels, n_clusters; /* n_levels: with cells, over all variables */
     int64_t bytes;                                 /* most memory the run holds at once, the caller's own arrays not counted */
+    int64_t bytes_open;                            /* what of it is in use when uni_open returns, and the embedding may be freed */
     int64_t threads;
     const char *backend; /* static */
 };
@@ -211,6 +212,10 @@ UNI_API UNI_MUST_USE int uni_shape(const struct uni_harmony *run, enum uni_array
 
 /* Copies an array to dst, which is large enough for its shape. After a failed uni_run dst is filled with NaN (blocks: -1). */
 UNI_API UNI_MUST_USE int uni_read(struct uni_harmony *run, enum uni_array what, void *dst);
+
+/* UNI_CORRECTED without a second array: the cells are corrected and put in the caller's order where the run holds them. *corrected
+   (n_cells, n_dims) is the run's, valid until uni_close; nothing can be read afterwards. Some 0.2 us a cell slower than uni_read. */
+UNI_API UNI_MUST_USE int uni_take(struct uni_harmony *run, const float **corrected);
 
 enum uni_reason { UNI_NOT_RUN, UNI_CONVERGED, UNI_ROUND_LIMIT, UNI_STOPPED_BY_CALLER, UNI_ONE_LEVEL, UNI_NO_ROUNDS, UNI_FAILED, UNI_CANCELLED };
 

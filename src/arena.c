@@ -35,11 +35,13 @@ int uni_arena_open(struct uni_arena *arena, const struct uni_array_row *rows, in
     arena->block = NULL;
     arena->bytes = 0;
     if (bytes < 0)
-        return uni_fail(UNI_MEMORY, "the sizes asked for exceed 2^63 bytes of memory for %s; use fewer cells, clusters or levels", what);
+        return uni_fail(UNI_MEMORY, "the sizes asked for exceed 2^63 bytes of memory for %s; use fewer cells, clusters or levels",
+                        what);
     /* Mapped, not malloc'd: pages are zero, come when they are first written, and go back when the run ends. */
     void *block = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (block == MAP_FAILED)
-        return uni_fail(UNI_MEMORY, "no memory for %s: %.1f MB asked for; use fewer cells or clusters, or a machine with more memory", what,
+        return uni_fail(UNI_MEMORY,
+                        "no memory for %s: %.1f MB asked for; use fewer cells or clusters, or a machine with more memory", what,
                         (double)bytes / 1e6);
 #ifdef MADV_HUGEPAGE
     if (bytes >= (int64_t)1 << 25) /* fewer page faults and address look-ups; a refusal changes nothing */

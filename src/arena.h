@@ -12,7 +12,10 @@ struct uni_array_row {
     size_t size;
 };
 
-#define UNI_ARRAY(pointer, n) {&(pointer), (n), sizeof *(pointer)}
+#define UNI_ARRAY(pointer, n)                                                                                                    \
+    {                                                                                                                            \
+        &(pointer), (n), sizeof *(pointer)                                                                                       \
+    }
 
 struct uni_arena {
     void *block;

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The seam: what a backend must do, and all that it is told.
  *
- * Letters, here and in all of src/: N cells that take part, D dimensions, K clusters, G groups (joint levels of the batch variables
- * that occur; with one variable its levels with cells), Q blocks of a sweep, Z (N,D) the embedding, base (N,K) assignments without
- * penalty, R (N,K) with it, Y (K,D) centroids, P penalties, O (G,K) sums of R, S (G,K,D) sums of R Z, W (G,K,D) corrections.
+ * Letters, here and in all of src/: N cells that take part, D dimensions, K clusters, G groups (joint levels of the batch
+ * variables that occur; with one variable its levels with cells), Q blocks of a sweep, Z (N,D) the embedding, base (N,K)
+ * assignments without penalty, R (N,K) with it, Y (K,D) centroids, P penalties, O (G,K) sums of R, S (G,K,D) sums of R Z, W
+ * (G,K,D) corrections.
  */
 #ifndef UNI_BACKEND_H
 #define UNI_BACKEND_H
 
 #include "unisono.h"
 
-/* Rows are sorted by (group, block), in the caller's order within; piece (g, q) is rows piece[g*Q + q] .. piece[g*Q + q + 1] - 1. */
+/* Rows are sorted by (group, block), in the caller's order within; piece (g, q) is rows piece[g*Q + q] .. piece[g*Q + q + 1] - 1.
+ */
 struct uni_problem {
-    int64_t N, N_all;   /* rows that take part; all rows: those from N on are skipped, and stay as they came */
+    int64_t N, N_all; /* rows that take part; all rows: those from N on are skipped, and stay as they came */
     int64_t D, K, G, Q;
-    int64_t B;          /* levels of all variables, unused ones included */
-    int V;              /* variables */
+    int64_t B;                  /* levels of all variables, unused ones included */
+    int V;                      /* variables */
     const int64_t *piece;       /* (G*Q + 1) */
     const int64_t *row;         /* (N_all) the caller's row of each sorted row */
     const int32_t *group_level; /* (G,V) the group's level of each variable, counted over all variables: an index into B */
@@ -27,7 +29,8 @@ struct uni_problem {
     const volatile int *cancel; /* or NULL: give up with UNI_STOPPED soon after it is set */
 };
 
-/* Parts of the objective that are sums over cells: sum R dist, sum sigma R ln R. Without terms only their sum is known (in distance). */
+/* Parts of the objective that are sums over cells: sum R dist, sum sigma R ln R. Without terms only their sum is known (in
+ * distance). */
 struct uni_fit {
     double distance, entropy;
 };
@@ -39,23 +42,24 @@ struct uni_ridge; /* method.h */
 
 enum uni_cells { UNI_CELLS_CORRECTED, UNI_CELLS_R, UNI_CELLS_BLOCK };
 
-/* Tables are host memory, doubles unless they are stored per cluster and dimension; nothing of size N crosses but by open and read.
-   No randomness, no printing, no allocation after open. Every operation returns UNI_OK or fails with a sentence. */
+/* Tables are host memory, doubles unless they are stored per cluster and dimension; nothing of size N crosses but by open and
+   read. No randomness, no printing, no allocation after open. Every operation returns UNI_OK or fails with a sentence. */
 struct uni_backend {
-    /* Takes the rows of the embedding in the problem's order; the embedding itself is not needed afterwards. On failure nothing is
-       held. The problem must outlive the backend. */
+    /* Takes the rows of the embedding in the problem's order; the embedding itself is not needed afterwards. On failure nothing
+       is held. The problem must outlive the backend. */
     int (*open)(struct uni_backend *, const struct uni_problem *, const struct uni_matrix *);
 
-    /* Bytes that open will take, from a problem whose piece and row are not there yet. group_cells (G). -1: more than can be said. */
+    /* Bytes that open will take, from a problem whose piece and row are not there yet. group_cells (G). -1: more than can be
+     * said. */
     int64_t (*bytes)(const struct uni_problem *, const int64_t *group_cells);
 
-    /* Nearest of n <= K centroids Y (n,D) for M <= UNI_SAMPLE unit rows X (M,D): index (M), score (M) = the largest dot product, and,
-       unless NULL, sum (n,D) and count (n) over the rows of every centroid. For the starting centroids. */
-    int (*nearest)(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M, const float *Y,
-                   int64_t n);
+    /* Nearest of n <= K centroids Y (n,D) for M <= UNI_SAMPLE unit rows X (M,D): index (M), score (M) = the largest dot product,
+       and, unless NULL, sum (n,D) and count (n) over the rows of every centroid. For the starting centroids. */
+    int (*nearest)(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M,
+                   const float *Y, int64_t n);
 
-    /* z = normalise(Z - R W) with the R of before (W NULL: normalise(Z)); base = softmax(-2 (1 - z.Y) / sigma); R = base; O from it.
-       fit, unless NULL: both parts for R = base. */
+    /* z = normalise(Z - R W) with the R of before (W NULL: normalise(Z)); base = softmax(-2 (1 - z.Y) / sigma); R = base; O from
+       it. fit, unless NULL: both parts for R = base. */
     int (*assign)(struct uni_backend *, double *O, struct uni_fit *fit, const float *W, const float *Y);
 
     /* sweeps penalised updates of all blocks in turn, starting from O; leaves O of the last. fit, unless NULL, after the last. */
@@ -64,9 +68,9 @@ struct uni_backend {
     /* S[g,k,:] = sum of R Z over the cells of group g */
     int (*moments)(struct uni_backend *, double *S);
 
-    /* NULL, or moments and uni_ridge_solve in one, where the tables are: a backend that has it keeps O and W, and its O and W may be NULL
-       and UNI_KEPT in every other operation. Leaves Y and ridge's results. *solved = 0, and nothing changed: some system is degenerate,
-       and the library must solve this time. */
+    /* NULL, or moments and uni_ridge_solve in one, where the tables are: a backend that has it keeps O and W, and its O and W may
+       be NULL and UNI_KEPT in every other operation. Leaves Y and ridge's results. *solved = 0, and nothing changed: some system
+       is degenerate, and the library must solve this time. */
     int (*solve)(struct uni_backend *, struct uni_ridge *, float *Y, int *solved);
 
     /* With solve: copies of O (G,K) and of the last W (G,K,D); NULL: not wanted. */
@@ -76,8 +80,12 @@ struct uni_backend {
        (N_all,K), or the block, int32 (N_all) (skipped rows: zeros, -1). */
     int (*read)(struct uni_backend *, enum uni_cells, const float *W, void *dst);
 
-    /* Runs task(context, i) for i = 0 .. n-1 on the backend's host threads, in any order: table work that is cut the same whatever
-       the number of threads. */
+    /* NULL, or Z - R W where the backend holds Z, in the caller's row order: *rows (N_all,D) is the backend's, and it can do no
+     * more. */
+    int (*take)(struct uni_backend *, const float *W, const float **rows);
+
+    /* Runs task(context, i) for i = 0 .. n-1 on the backend's host threads, in any order: table work that is cut the same
+       whatever the number of threads. */
     int (*each)(struct uni_backend *, int64_t n, void (*task)(void *context, int64_t i), void *context);
 
     /* Safe after a failed open, and twice. */
@@ -85,7 +93,7 @@ struct uni_backend {
 
     double diversity; /* with solve: the tables' part of the objective, as of the last fit */
     char name[32];    /* "cpu (avx512)" */
-    int64_t threads; /* in use */
+    int64_t threads;  /* in use */
     void *state;
 };
 
@@ -99,7 +107,8 @@ void uni_matrix_fetch(const struct uni_matrix *, int64_t row);
 void uni_cpu_backend(struct uni_backend *);
 void uni_cpu_describe(struct uni_backend_info *);
 
-/* From a plugin that is opened here, so that nothing links against CUDA. UNI_BACKEND, with a sentence: no plugin, or no device. */
+/* From a plugin that is opened here, so that nothing links against CUDA. UNI_BACKEND, with a sentence: no plugin, or no device.
+ */
 int uni_cuda_backend(struct uni_backend *);
 /* Returns 0 where there is no plugin. *present: 0 where the machine has no device or no driver at all. */
 int uni_cuda_describe(struct uni_backend_info *, int *present);

@@ -33,6 +33,7 @@ const char *uni_version(void)
 
 const char *uni_status_name(int status)
 {
-    static const char *const names[] = {"ok", "memory", "input", "option", "backend", "device", "communication", "numeric", "stopped"};
+    static const char *const names[] = {"ok",     "memory",        "input",   "option", "backend",
+                                        "device", "communication", "numeric", "stopped"};
     return status >= 0 && status < (int)(sizeof names / sizeof *names) ? names[status] : "unknown";
 }

@@ -7,10 +7,10 @@
 int uni_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* For functions with `int err = 0; ... done: ... return err;` */
-#define TRY(call)               \
-    do {                        \
-        if ((err = (call)) != 0) \
-            goto done;          \
+#define TRY(call)                                                                                                                \
+    do {                                                                                                                         \
+        if ((err = (call)) != 0)                                                                                                 \
+            goto done;                                                                                                           \
     } while (0)
 
 #endif

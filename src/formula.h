@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The method's one-number formulas, each in one place, for C and CUDA alike. H = harmony2.md section, P = Patikas, Yao et al. 2026. */
+/* The method's one-number formulas, each in one place, for C and CUDA alike. H = harmony2.md section, P = Patikas, Yao et al.
+ * 2026. */
 #ifndef UNI_FORMULA_H
 #define UNI_FORMULA_H
 

@@ -12,7 +12,7 @@
 #include "error.h"
 #include "formula.h"
 
-static double seconds_now(void)
+double uni_seconds(void)
 {
     struct timespec t;
     timespec_get(&t, TIME_UTC);
@@ -22,7 +22,7 @@ static double seconds_now(void)
 /* Adds the time since *from to *stage, and sets *from to now. */
 static void lap(double *stage, double *from)
 {
-    double now = seconds_now();
+    double now = uni_seconds();
     *stage += now - *from;
     *from = now;
 }
@@ -48,7 +48,8 @@ static int choose_backend(struct uni_harmony *h)
     int present = 0;
     if (h->options.backend == UNI_BACKEND_CUDA)
         return uni_cuda_backend(&h->backend);
-    if (h->options.backend == UNI_BACKEND_AUTO && h->cells.problem.N >= AUTO_CELLS && uni_cuda_describe(&info, &present) && info.usable)
+    if (h->options.backend == UNI_BACKEND_AUTO && h->cells.problem.N >= AUTO_CELLS && uni_cuda_describe(&info, &present) &&
+        info.usable)
         return uni_cuda_backend(&h->backend);
     if (present)
         uni_warn(&h->warnings, "backend cuda cannot be used, so the CPU is: %s", info.detail);
@@ -78,8 +79,8 @@ static int checked_sizes(const struct uni_problem *p)
 {
     int64_t product;
     if (__builtin_mul_overflow(p->G * p->K, p->D * 64, &product) || product > INT64_MAX / 64)
-        return uni_fail(UNI_MEMORY, "%lld levels x %lld clusters x %lld dimensions are too many for the tables; use fewer", (long long)p->G,
-                        (long long)p->K, (long long)p->D);
+        return uni_fail(UNI_MEMORY, "%lld levels x %lld clusters x %lld dimensions are too many for the tables; use fewer",
+                        (long long)p->G, (long long)p->K, (long long)p->D);
     return UNI_OK;
 }
 
@@ -94,7 +95,8 @@ static int predict(int64_t *bytes, struct uni_harmony *h)
     int64_t tables = uni_arena_bytes(list, TABLES), backend = h->backend.bytes(p, h->cells.group_cells);
     int64_t seed = uni_seed_bytes(p->N, p->D, p->K), rest = uni_problem_bytes(&h->cells);
     if (tables < 0 || backend < 0 || seed < 0 || backend > INT64_MAX / 2)
-        return uni_fail(UNI_MEMORY, "%lld cells with %lld clusters need more memory than 2^62 bytes; use fewer", (long long)p->N, (long long)p->K);
+        return uni_fail(UNI_MEMORY, "%lld cells with %lld clusters need more memory than 2^62 bytes; use fewer", (long long)p->N,
+                        (long long)p->K);
     *bytes = tables + backend + seed + rest;
     return UNI_OK;
 }
@@ -103,8 +105,8 @@ static int reduce_clusters(struct uni_harmony *h)
 {
     int64_t K = h->cells.problem.K, distinct = h->seed.distinct > 0 ? h->seed.distinct : 1;
     if (!h->options.centroids && K > distinct) {
-        uni_warn(&h->warnings, "%lld clusters asked for, but there are only %lld different cells: using %lld clusters", (long long)K,
-                 (long long)distinct, (long long)distinct);
+        uni_warn(&h->warnings, "%lld clusters asked for, but there are only %lld different cells: using %lld clusters",
+                 (long long)K, (long long)distinct, (long long)distinct);
         K = distinct;
     }
     return uni_problem_settle(&h->cells, &h->options, K);
@@ -120,7 +122,8 @@ static int take_centroids(struct uni_harmony *h)
         memcpy(y, h->options.centroids + k * p->D, (size_t)p->D * sizeof *y);
         for (int64_t d = 0; d < p->D; d++)
             if (!isfinite(y[d]))
-                return uni_fail(UNI_INPUT, "starting centroid %lld (from 1) has a non-finite value in column %lld", (long long)k + 1, (long long)d + 1);
+                return uni_fail(UNI_INPUT, "starting centroid %lld (from 1) has a non-finite value in column %lld",
+                                (long long)k + 1, (long long)d + 1);
         if (!uni_normalise(y, p->D))
             return uni_fail(UNI_INPUT, "starting centroid %lld (from 1) is all zeros: it has no direction", (long long)k + 1);
     }
@@ -164,7 +167,7 @@ done:
 int uni_open(struct uni_harmony **run, const struct uni_matrix *embedding, const struct uni_batch *batches, int n_batches,
              const struct uni_options *options)
 {
-    double from = seconds_now();
+    double from = uni_seconds();
     *run = NULL;
     if (!embedding || !batches || !options)
         return uni_fail(UNI_INPUT, "the embedding, the batches or the options are NULL");
@@ -197,6 +200,7 @@ int uni_plan(struct uni_plan *plan, int64_t n_cells, int64_t n_dims, const struc
     TRY(uni_problem_open(&h->cells, &h->warnings, n_cells, n_dims, batches, n_batches, options));
     TRY(choose_backend(h));
     TRY(predict(&plan->bytes, h));
+    plan->bytes_open = 4 * n_cells * n_dims + uni_problem_bytes(&h->cells) + uni_seed_bytes(n_cells, n_dims, h->cells.problem.K);
     plan->n_cells = n_cells;
     plan->n_dims = n_dims;
     plan->n_levels = h->cells.n_levels;
@@ -216,6 +220,7 @@ void uni_close(struct uni_harmony *h)
         h->backend.close(&h->backend);
     uni_seed_close(&h->seed);
     uni_arena_close(&h->tables);
+    uni_arena_close(&h->result);
     uni_problem_close(&h->cells);
     free(h);
 }
@@ -270,7 +275,8 @@ static int run_sweeps(struct uni_harmony *h, int64_t round, int64_t *sweeps)
             return err;
         *sweeps += at_once;
         if (!isfinite(record_objective(h, &fit, round, *sweeps)))
-            return uni_fail(UNI_NUMERIC, "the objective of round %lld is not finite; try a larger sigma or a smaller theta", (long long)round);
+            return uni_fail(UNI_NUMERIC, "the objective of round %lld is not finite; try a larger sigma or a smaller theta",
+                            (long long)round);
         if (sweeps_settled(h, *sweeps))
             break;
     }
@@ -324,7 +330,7 @@ static int rounds_settled(const struct uni_options *o, const struct uni_round *r
 
 static int report(struct uni_harmony *h, double from)
 {
-    struct uni_progress progress = {.round = h->n_rounds, .max_rounds = h->options.max_rounds, .seconds = seconds_now() - from};
+    struct uni_progress progress = {.round = h->n_rounds, .max_rounds = h->options.max_rounds, .seconds = uni_seconds() - from};
     progress.objective = h->objectives[h->n_objectives - 1].total;
     progress.change = h->n_rounds ? h->rounds[h->n_rounds - 1].change : 1;
     if (h->options.progress && h->options.progress(&progress, h->options.progress_user))
@@ -347,7 +353,7 @@ static int run_rounds(struct uni_harmony *h)
     struct uni_summary *s = &h->summary;
     struct uni_backend *b = &h->backend;
     struct uni_fit fit;
-    double from = seconds_now(), began = from, old;
+    double from = uni_seconds(), began = from, old;
     TRY(start_centroids(h));
     lap(&s->seconds_seed, &from);
     h->reason = UNI_ROUND_LIMIT;
@@ -381,12 +387,13 @@ done:
 
 int uni_run(struct uni_harmony *h)
 {
-    double from = seconds_now();
+    double from = uni_seconds();
     if (h->reason != UNI_NOT_RUN)
         return uni_fail(UNI_INPUT, "this run has been run; open a new one");
     int err = UNI_OK;
     if (h->cells.n_levels < 2) {
-        uni_warn(&h->warnings, "only one batch level has cells: there is nothing to integrate, and the embedding comes back unchanged");
+        uni_warn(&h->warnings,
+                 "only one batch level has cells: there is nothing to integrate, and the embedding comes back unchanged");
         h->reason = UNI_ONE_LEVEL;
     } else if (h->options.max_rounds == 0) {
         h->reason = UNI_NO_ROUNDS;
@@ -394,7 +401,9 @@ int uni_run(struct uni_harmony *h)
         err = run_rounds(h);
     }
     if (err)
-        h->reason = err != UNI_STOPPED ? UNI_FAILED : h->options.cancel && *h->options.cancel ? UNI_CANCELLED : UNI_STOPPED_BY_CALLER;
+        h->reason = err != UNI_STOPPED                        ? UNI_FAILED
+                    : h->options.cancel && *h->options.cancel ? UNI_CANCELLED
+                                                              : UNI_STOPPED_BY_CALLER;
     lap(&h->summary.seconds_run, &from);
     return err;
 }

@@ -11,18 +11,19 @@ struct uni_harmony {
     struct uni_seed seed;
     struct uni_backend backend;
     struct uni_arena tables;
-    float *Y, *start;            /* (K,D) */
-    double *O;                   /* (G,K) */
-    double *level_O;             /* (2,B,K): O by level, then E */
-    double *S;                   /* (G,K,D) */
-    float *W;                    /* (G,K,D) */
-    const float *correction;     /* W, or UNI_KEPT, of the last round */
-    int tables_here;             /* O, level_O and W are those of the last round: else a backend with solve has them */
+    float *Y, *start;        /* (K,D) */
+    double *O;               /* (G,K) */
+    double *level_O;         /* (2,B,K): O by level, then E */
+    double *S;               /* (G,K,D) */
+    float *W;                /* (G,K,D) */
+    const float *correction; /* W, or UNI_KEPT, of the last round */
+    int tables_here;         /* O, level_O and W are those of the last round: else a backend with solve has them */
     double *scratch;
     struct uni_round *rounds;
     struct uni_objective *objectives;
     int64_t n_rounds, n_objectives;
-    int given_centroids;
+    int given_centroids, taken;
+    struct uni_arena result; /* of uni_take, where the backend cannot give its own rows */
     enum uni_reason reason;
     struct uni_warnings warnings;
     struct uni_summary summary;

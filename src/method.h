@@ -6,6 +6,9 @@
 #include "arena.h"
 #include "backend.h"
 
+/* ---- harmony.c */
+double uni_seconds(void); /* of the wall clock */
+
 /* ---- options.c */
 int uni_options_check(const struct uni_options *, int n_variables);
 double uni_value_of(const struct uni_values *, int variable);
@@ -22,15 +25,15 @@ void uni_warn(struct uni_warnings *, const char *format, ...) __attribute__((for
 /* ---- problem.c: the caller's arrays, checked and put in order */
 struct uni_cells_sorted {
     struct uni_problem problem;
-    int64_t *group_cells;   /* (G) */
-    int64_t *level_cells;   /* (B) */
-    double *lambda;         /* (B) fixed lambda of the level's variable; 0: automatic */
-    int64_t n_levels;       /* with cells */
+    int64_t *group_cells; /* (G) */
+    int64_t *level_cells; /* (B) */
+    double *lambda;       /* (B) fixed lambda of the level's variable; 0: automatic */
+    int64_t n_levels;     /* with cells */
     struct uni_arena tables, rows;
 };
 /* Levels and sizes only; K from the options where set, else from the number of cells. */
-int uni_problem_open(struct uni_cells_sorted *, struct uni_warnings *, int64_t n_cells, int64_t n_dims, const struct uni_batch *, int n_batches,
-                     const struct uni_options *);
+int uni_problem_open(struct uni_cells_sorted *, struct uni_warnings *, int64_t n_cells, int64_t n_dims, const struct uni_batch *,
+                     int n_batches, const struct uni_options *);
 /* The order of the rows. */
 int uni_problem_sort(struct uni_cells_sorted *, const struct uni_batch *, const struct uni_options *);
 /* Per-level theta and per-cluster sigma, once K is settled. */
@@ -86,8 +89,8 @@ struct uni_ridge {
     int64_t pruned_pairs, skipped_clusters;
 };
 /* Replaces W (G,K,D) and Y (K,D); clusters without correction keep their Y. scratch: uni_ridge_scratch doubles. */
-int uni_ridge_solve(struct uni_ridge *, float *W, float *Y, const double *S, const double *O, const double *E, const struct uni_problem *,
-                    struct uni_backend *, double *scratch);
+int uni_ridge_solve(struct uni_ridge *, float *W, float *Y, const double *S, const double *O, const double *E,
+                    const struct uni_problem *, struct uni_backend *, double *scratch);
 int64_t uni_ridge_scratch(int64_t K, int64_t D, int64_t G);
 
 #endif

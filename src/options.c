@@ -27,34 +27,82 @@ struct row {
 
 static const struct row table[] = {
     {{"clusters", INT, "auto", NULL, "auto, or 1 to 100000", "number of clusters; auto: cells / 30, at least 1, at most 100"},
-     AT(n_clusters), 1, 100000, 0},
+     AT(n_clusters),
+     1,
+     100000,
+     0},
     {{"sigma", REAL, "0.1", NULL, "> 0, at most 1e6", "softness of the clustering; smaller is harder"}, AT(sigma), 0, 1e6, 1},
     {{"theta", VALUES, "2", NULL, ">= 0, at most 1000", "strength of the mixing, one value or one per batch variable; 0: none"},
-     AT(theta), 0, 1000, 0},
-    {{"tau", VALUES, "0", NULL, ">= 0, at most 1e9", "spares levels of fewer than about tau cells a cluster; 0: off"}, AT(tau), 0, 1e9, 0},
-    {{"lambda", VALUES, "auto", NULL, "auto, or > 0, at most 1e12", "ridge penalty, larger corrects less; auto: alpha times the expected cells"},
-     AT(lambda), 0, 1e12, 1},
+     AT(theta),
+     0,
+     1000,
+     0},
+    {{"tau", VALUES, "0", NULL, ">= 0, at most 1e9", "spares levels of fewer than about tau cells a cluster; 0: off"},
+     AT(tau),
+     0,
+     1e9,
+     0},
+    {{"lambda", VALUES, "auto", NULL, "auto, or > 0, at most 1e12",
+      "ridge penalty, larger corrects less; auto: alpha times the expected cells"},
+     AT(lambda),
+     0,
+     1e12,
+     1},
     {{"alpha", REAL, "0.2", NULL, "> 0, at most 1e6", "of the automatic lambda"}, AT(alpha), 0, 1e6, 1},
     {{"cutoff", REAL, "1e-05", NULL, "0 to 1", "a batch with at most this share of its cells in a cluster is left alone there"},
-     AT(cutoff), 0, 1, 0},
-    {{"max-rounds", INT, "10", NULL, "0 to 100000", "rounds of clustering and correction, at most"}, AT(max_rounds), 0, 100000, 0},
+     AT(cutoff),
+     0,
+     1,
+     0},
+    {{"max-rounds", INT, "10", NULL, "0 to 100000", "rounds of clustering and correction, at most"},
+     AT(max_rounds),
+     0,
+     100000,
+     0},
     {{"sweeps", INT, "4", NULL, "1 to 10000", "sweeps over the cells in a round, at most"}, AT(sweeps), 1, 10000, 0},
     {{"window", INT, "3", NULL, "1 to 1000", "sweeps averaged before sweep-tol is consulted"}, AT(window), 1, 1000, 0},
-    {{"stop", CHOICE, "change", "change|objective", "change or objective", "what must settle for the run to stop: the correction or the objective"},
-     AT(stop), 0, 0, 0},
-    {{"tol", REAL, "auto", NULL, "auto, or a number; negative never stops early", "relative change that counts as settled; auto: 0.03 for change, 0.01 for objective"},
-     AT(tol), -HUGE_VAL, HUGE_VAL, 0},
-    {{"sweep-tol", REAL, "0.001", NULL, "a number; negative never stops early", "relative change of the objective that ends a round's sweeps"},
-     AT(sweep_tol), -HUGE_VAL, HUGE_VAL, 0},
-    {{"block-size", REAL, "0.05", NULL, "0.001 to 1", "share of the cells that is updated at once in a sweep"}, AT(block_size), 0.001, 1, 0},
+    {{"stop", CHOICE, "change", "change|objective", "change or objective",
+      "what must settle for the run to stop: the correction or the objective"},
+     AT(stop),
+     0,
+     0,
+     0},
+    {{"tol", REAL, "auto", NULL, "auto, or a number; negative never stops early",
+      "relative change that counts as settled; auto: 0.03 for change, 0.01 for objective"},
+     AT(tol),
+     -HUGE_VAL,
+     HUGE_VAL,
+     0},
+    {{"sweep-tol", REAL, "0.001", NULL, "a number; negative never stops early",
+      "relative change of the objective that ends a round's sweeps"},
+     AT(sweep_tol),
+     -HUGE_VAL,
+     HUGE_VAL,
+     0},
+    {{"block-size", REAL, "0.05", NULL, "0.001 to 1", "share of the cells that is updated at once in a sweep"},
+     AT(block_size),
+     0.001,
+     1,
+     0},
     {{"update", CHOICE, "blocks", "blocks|jacobi", "blocks or jacobi", "how a sweep updates the cells"}, AT(update), 0, 0, 0},
     {{"seed", INT, "0", NULL, "0 to 2^53", "of the starting centroids and the blocks"}, AT(seed), 0, 9007199254740992.0, 0},
     {{"missing", CHOICE, "error", "error|skip|level", "error, skip or level",
       "cells without a label: refuse, leave uncorrected, or take as a level of their own"},
-     AT(missing), 0, 0, 0},
-    {{"force", FLAG, "no", NULL, "yes or no", "accept labels that look like a mistake, such as a level for every cell"}, AT(force), 0, 1, 0},
-    {{"precision", CHOICE, "half", "half|single", "half or single", "of the stored base assignments; single takes twice the memory"},
-     AT(precision), 0, 0, 0},
+     AT(missing),
+     0,
+     0,
+     0},
+    {{"force", FLAG, "no", NULL, "yes or no", "accept labels that look like a mistake, such as a level for every cell"},
+     AT(force),
+     0,
+     1,
+     0},
+    {{"precision", CHOICE, "half", "half|single", "half or single",
+      "of the stored base assignments; single takes twice the memory"},
+     AT(precision),
+     0,
+     0,
+     0},
     {{"terms", FLAG, "no", NULL, "yes or no", "split the objective into distance and entropy"}, AT(terms), 0, 1, 0},
     {{"backend", CHOICE, "auto", "auto|cpu|cuda", "auto, cpu or cuda", "what computes"}, AT(backend), 0, 0, 0},
     {{"threads", INT, "auto", NULL, "auto, or 1 to 4096", "auto: the CPUs that this process may use"}, AT(threads), 1, 4096, 0},
@@ -107,8 +155,8 @@ static int set_values(struct uni_values *values, const struct row *row, const ch
             char *end;
             double value;
             if (read.n == UNI_MAX_VARIABLES)
-                return uni_fail(UNI_OPTION, "%s is \"%s\": more than %d values; give one, or one per batch variable", row->public.name, text,
-                                UNI_MAX_VARIABLES);
+                return uni_fail(UNI_OPTION, "%s is \"%s\": more than %d values; give one, or one per batch variable",
+                                row->public.name, text, UNI_MAX_VARIABLES);
             if (!number(at, &end, &value) || !in_range(row, value) || (*end && *end != ','))
                 return refuse(row, text);
             read.value[read.n++] = value;
@@ -265,8 +313,8 @@ static int check_values(const struct row *row, const struct uni_values *values, 
     if (values->n == 0 && auto_allowed(row))
         return UNI_OK;
     if (values->n != 1 && values->n != n_variables)
-        return uni_fail(UNI_OPTION, "%s has %lld values for %d batch variable%s; give one value, or one per variable", row->public.name,
-                        (long long)values->n, n_variables, n_variables == 1 ? "" : "s");
+        return uni_fail(UNI_OPTION, "%s has %lld values for %d batch variable%s; give one value, or one per variable",
+                        row->public.name, (long long)values->n, n_variables, n_variables == 1 ? "" : "s");
     for (int64_t i = 0; i < values->n; i++)
         if (!in_range(row, values->value[i]))
             return uni_fail(UNI_OPTION, "%s is %g; it must be %s", row->public.name, values->value[i], row->public.range);
@@ -284,22 +332,25 @@ static int check_row(const struct row *row, const struct uni_options *options, i
         for (const char *at = row->public.choices; *at; at++)
             n += *at == '|';
         value = *(const int *)where;
-        return value >= 0 && value < n ? UNI_OK
-                                       : uni_fail(UNI_OPTION, "%s is %d; it must be %s", row->public.name, (int)value, row->public.range);
+        return value >= 0 && value < n
+                   ? UNI_OK
+                   : uni_fail(UNI_OPTION, "%s is %d; it must be %s", row->public.name, (int)value, row->public.range);
     }
     if (row->public.kind == UNI_KIND_FLAG)
         return UNI_OK;
     value = row->public.kind == UNI_KIND_REAL ? *(const double *)where : (double)*(const int64_t *)where;
     if (auto_allowed(row) && (row->public.kind == UNI_KIND_REAL ? isnan(value) : value == 0))
         return UNI_OK;
-    return in_range(row, value) ? UNI_OK : uni_fail(UNI_OPTION, "%s is %g; it must be %s", row->public.name, value, row->public.range);
+    return in_range(row, value) ? UNI_OK
+                                : uni_fail(UNI_OPTION, "%s is %g; it must be %s", row->public.name, value, row->public.range);
 }
 
 int uni_options_check(const struct uni_options *options, int n_variables)
 {
     if (options->size != sizeof *options)
-        return uni_fail(UNI_OPTION, "the options say that they have %zu bytes, this library's have %zu; call uni_options_init first", options->size,
-                        sizeof *options);
+        return uni_fail(UNI_OPTION,
+                        "the options say that they have %zu bytes, this library's have %zu; call uni_options_init first",
+                        options->size, sizeof *options);
     for (int i = 0; i < ROWS; i++) {
         int err = check_row(&table[i], options, n_variables);
         if (err)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The caller's labels, checked; levels -> groups; the order of the rows: by group, then by block. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,8 +40,9 @@ static int check_sizes(int64_t n_cells, int64_t n_dims, const struct uni_batch *
     return UNI_OK;
 }
 
-/* Cells of every level; the level past the last holds those without a label. */
-static int count_levels(int64_t *cells, const struct uni_batch *b)
+/* Cells of every level, and the levels that have any in the order of their first cells: how levels are numbered changes nothing.
+   The level past the last holds the cells without a label. */
+static int count_levels(int64_t *cells, int32_t *seen, const struct uni_batch *b)
 {
     for (int64_t i = 0; i < b->n_cells; i++) {
         int32_t level = b->level[i];
@@ -49,7 +51,9 @@ static int count_levels(int64_t *cells, const struct uni_batch *b)
                 UNI_INPUT,
                 "\"%s\" has level %d at cell %lld (from 1); it has %lld levels, so a level is 0 to %lld, or -1 if missing",
                 variable_name(b), level, (long long)i + 1, (long long)b->n_levels, (long long)b->n_levels - 1);
-        cells[level < 0 ? b->n_levels : level]++;
+        level = level < 0 ? (int32_t)b->n_levels : level;
+        if (cells[level]++ == 0)
+            *seen++ = level;
     }
     return UNI_OK;
 }
@@ -60,10 +64,10 @@ static int refuse_missing(const struct uni_batch *b, int64_t missing)
     while (b->level[first] >= 0)
         first++;
     return uni_fail(UNI_INPUT,
-                    "\"%s\" has %lld missing label%s, %s at cell %lld (from 1); fill them in, or set missing to skip (leave "
+                    "\"%s\" has %lld missing label%s, %sat cell %lld (from 1); fill them in, or set missing to skip (leave "
                     "these cells uncorrected) or "
                     "level (a level of their own)",
-                    variable_name(b), (long long)missing, missing == 1 ? "" : "s", missing == 1 ? "" : "the first",
+                    variable_name(b), (long long)missing, missing == 1 ? "" : "s", missing == 1 ? "" : "the first ",
                     (long long)first + 1);
 }
 
@@ -91,11 +95,12 @@ static int check_levels(const struct uni_batch *b, const int64_t *cells, int64_t
                         "column, or force it",
                         variable_name(b), (long long)used, (long long)n_cells, (long long)single);
     if (single > 0) {
-        const char *name = b->level_names && first < b->n_levels ? b->level_names[first] : NULL;
-        uni_warn(warnings, "%lld level%s of \"%s\" %s a single cell (%s%s%s): there is little to learn %s batch effect from",
+        char number[32];
+        const char *name = first == b->n_levels ? "the cells without a label" : b->level_names ? b->level_names[first] : number;
+        snprintf(number, sizeof number, "number %lld", (long long)first);
+        uni_warn(warnings, "%lld level%s of \"%s\" %s a single cell (%s%s): there is little to learn %s batch effect from",
                  (long long)single, single == 1 ? "" : "s", variable_name(b), single == 1 ? "has" : "have",
-                 single == 1 ? "" : "the first is ", name ? name : "level ", name ? "" : "without name",
-                 single == 1 ? "its" : "their");
+                 single == 1 ? "" : "the first is ", name, single == 1 ? "its" : "their");
     }
     return UNI_OK;
 }
@@ -135,11 +140,16 @@ static int make_groups(struct uni_cells_sorted *c, const struct uni_batch *b, co
     p->B = b->n_levels + (o->missing == UNI_MISSING_LEVEL && missing > 0);
     for (int64_t l = 0; l < p->B; l++) {
         share[l] = (double)c->level_cells[l] / (double)p->N;
-        if (c->level_cells[l] > 0) {
-            group_level[p->G] = (int32_t)l;
+        c->lambda[l] = o->lambda.n ? uni_value_of(&o->lambda, 0) : 0;
+    }
+    int64_t seen = 0; /* group_level holds the levels by first cell: those that take part stay */
+    for (int64_t i = 0; i <= b->n_levels && seen < p->N_all; i++) {
+        int32_t l = group_level[i];
+        seen += c->level_cells[l];
+        if (l < p->B) {
+            group_level[p->G] = l;
             c->group_cells[p->G++] = c->level_cells[l];
         }
-        c->lambda[l] = o->lambda.n ? uni_value_of(&o->lambda, 0) : 0;
     }
     c->n_levels = p->G;
     int64_t largest = 1;
@@ -173,7 +183,7 @@ int uni_problem_open(struct uni_cells_sorted *c, struct uni_warnings *warnings, 
                                          UNI_ARRAY(p->group_level, B), UNI_ARRAY(p->level_share, B), UNI_ARRAY(p->level_theta, B),
                                          UNI_ARRAY(p->sigma, p->K)};
     TRY(uni_arena_open(&c->tables, list, sizeof list / sizeof *list, "the tables of levels"));
-    TRY(count_levels(c->level_cells, batches));
+    TRY(count_levels(c->level_cells, (int32_t *)(uintptr_t)p->group_level, batches));
     TRY(make_groups(c, batches, o));
     TRY(check_levels(batches, c->level_cells, p->B, p->N, o->force, warnings));
     TRY(choose_clusters(&p->K, p->N, o));

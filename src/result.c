@@ -2,20 +2,29 @@
 /* What a run left: arrays in the caller's order, and the summary. */
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "error.h"
 #include "formula.h"
 #include "harmony.h"
 
-static const char *const names[] = {"the corrected embedding", "the assignments", "the centroids", "the starting centroids", "observed", "expected",
-                                    "lambda", "the correction", "theta", "sigma", "the blocks"};
+static const char *const names[] = {"the corrected embedding",
+                                    "the assignments",
+                                    "the centroids",
+                                    "the starting centroids",
+                                    "observed",
+                                    "expected",
+                                    "lambda",
+                                    "the correction",
+                                    "theta",
+                                    "sigma",
+                                    "the blocks"};
 
 int uni_shape(const struct uni_harmony *h, enum uni_array what, int64_t shape[3])
 {
     const struct uni_problem *p = &h->cells.problem;
-    const int64_t shapes[][3] = {{p->N_all, p->D, 1}, {p->N_all, p->K, 1}, {p->K, p->D, 1}, {p->K, p->D, 1}, {p->B, p->K, 1}, {p->B, p->K, 1},
-                                 {p->B, p->K, 1},     {p->B, p->K, p->D},  {p->B, 1, 1},    {p->K, 1, 1},    {p->N_all, 1, 1}};
+    const int64_t shapes[][3] = {{p->N_all, p->D, 1}, {p->N_all, p->K, 1}, {p->K, p->D, 1}, {p->K, p->D, 1},
+                                 {p->B, p->K, 1},     {p->B, p->K, 1},     {p->B, p->K, 1}, {p->B, p->K, p->D},
+                                 {p->B, 1, 1},        {p->K, 1, 1},        {p->N_all, 1, 1}};
     if ((int)what < 0 || (size_t)what >= sizeof shapes / sizeof *shapes)
         return uni_fail(UNI_INPUT, "there is no array number %d", (int)what);
     memcpy(shape, shapes[what], sizeof shapes[0]);
@@ -41,7 +50,8 @@ static void fill_nan(void *dst, enum uni_array what, const int64_t shape[3])
     }
 }
 
-/* The penalty that the last correction used; 0 where the pair was left out. A cluster with one kept level was not corrected at all. */
+/* The penalty that the last correction used; 0 where the pair was left out. A cluster with one kept level was not corrected at
+ * all. */
 static void read_lambda(const struct uni_harmony *h, double *dst)
 {
     const struct uni_problem *p = &h->cells.problem;
@@ -51,7 +61,9 @@ static void read_lambda(const struct uni_harmony *h, double *dst)
         for (int64_t l = 0; l < p->B; l++) {
             int keep = uni_pair_kept(O[l * p->K + k], (double)h->cells.level_cells[l], h->options.cutoff);
             kept += keep;
-            dst[l * p->K + k] = !keep ? 0 : h->cells.lambda[l] > 0 ? h->cells.lambda[l] : uni_lambda_auto(h->options.alpha, E[l * p->K + k]);
+            dst[l * p->K + k] = !keep                    ? 0
+                                : h->cells.lambda[l] > 0 ? h->cells.lambda[l]
+                                                         : uni_lambda_auto(h->options.alpha, E[l * p->K + k]);
         }
         for (int64_t l = 0; kept < 2 && l < p->B; l++)
             dst[l * p->K + k] = 0;
@@ -114,31 +126,66 @@ static int read_array(struct uni_harmony *h, enum uni_array what, void *dst)
     return what == UNI_ASSIGNMENTS ? b->read(b, UNI_CELLS_R, NULL, dst) : read_table(h, what, dst);
 }
 
+static int readable(const struct uni_harmony *h, enum uni_array what)
+{
+    switch (h->reason) {
+    case UNI_NOT_RUN:
+        return uni_fail(UNI_INPUT, "%s cannot be read: the run has not been run", names[what]);
+    case UNI_FAILED:
+        return uni_fail(UNI_INPUT, "%s cannot be read: the run failed", names[what]);
+    case UNI_CANCELLED:
+        return uni_fail(UNI_INPUT, "%s cannot be read: the run was cancelled", names[what]);
+    default:
+        return h->taken ? uni_fail(UNI_INPUT, "%s cannot be read: the result was taken", names[what]) : UNI_OK;
+    }
+}
+
 int uni_read(struct uni_harmony *h, enum uni_array what, void *dst)
 {
     int64_t shape[3];
-    struct timespec from, to;
+    double from = uni_seconds();
     int err = uni_shape(h, what, shape);
     if (err)
         return err;
-    timespec_get(&from, TIME_UTC);
-    if (h->reason == UNI_NOT_RUN || h->reason == UNI_FAILED || h->reason == UNI_CANCELLED)
-        err = uni_fail(UNI_INPUT, "%s cannot be read: the run %s", names[what],
-                       h->reason == UNI_NOT_RUN ? "has not been run" : h->reason == UNI_FAILED ? "failed" : "was cancelled");
-    else
+    err = readable(h, what);
+    if (!err)
         err = read_array(h, what, dst);
     if (err)
         fill_nan(dst, what, shape);
-    timespec_get(&to, TIME_UTC);
-    h->summary.seconds_read += (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
+    h->summary.seconds_read += uni_seconds() - from;
+    return err;
+}
+
+int uni_take(struct uni_harmony *h, const float **corrected)
+{
+    const struct uni_problem *p = &h->cells.problem;
+    const float *W = h->n_rounds ? h->correction : NULL;
+    double from = uni_seconds();
+    *corrected = NULL;
+    int err = readable(h, UNI_CORRECTED);
+    if (err)
+        return err;
+    h->taken = 1;
+    if (h->backend.take) {
+        err = h->backend.take(&h->backend, W, corrected);
+    } else {
+        float *rows;
+        const struct uni_array_row list[] = {UNI_ARRAY(rows, p->N_all * p->D)};
+        err = uni_arena_open(&h->result, list, 1, "the corrected embedding");
+        if (!err)
+            err = h->backend.read(&h->backend, UNI_CELLS_CORRECTED, W, rows);
+        if (!err)
+            *corrected = rows;
+    }
+    h->summary.seconds_read += uni_seconds() - from;
     return err;
 }
 
 const struct uni_summary *uni_summary(struct uni_harmony *h)
 {
-    static const char *const reasons[] = {"not run",           "converged",           "round limit",
-                                          "stopped by caller", "one level: unchanged", "no rounds: unchanged",
-                                          "failed",            "cancelled"};
+    static const char *const reasons[] = {
+        "not run", "converged", "round limit", "stopped by caller", "one level: unchanged", "no rounds: unchanged",
+        "failed",  "cancelled"};
     struct uni_summary *s = &h->summary;
     const struct uni_problem *p = &h->cells.problem;
     s->n_cells = p->N_all;

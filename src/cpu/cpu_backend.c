@@ -30,7 +30,7 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-enum { ARRAYS = 18, GATHER_ROWS = 4096 };
+enum { ARRAYS = 19, GATHER_ROWS = 4096 };
 static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_cpu *c)
 {
     const struct uni_problem *p = c->p;
@@ -39,6 +39,7 @@ static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_cpu *c)
     const struct uni_array_row rows[ARRAYS] = {UNI_ARRAY(c->Z, p->N_all * s->D),
                                                UNI_ARRAY(c->base, p->N * s->Kb * (s->single ? 4 : 2)),
                                                UNI_ARRAY(c->L, p->N),
+                                               UNI_ARRAY(c->placed, p->N_all / 8 + 1),
                                                UNI_ARRAY(c->P, l->n_pieces * s->Kv),
                                                UNI_ARRAY(c->mass, l->n_pieces * s->Kv),
                                                UNI_ARRAY(c->slots, l->n_slots * s->Kv),
@@ -230,6 +231,7 @@ void uni_cpu_backend(struct uni_backend *b)
                               .sweep = uni_cpu_sweep,
                               .moments = uni_cpu_moments,
                               .read = uni_cpu_read,
+                              .take = uni_cpu_take,
                               .each = cpu_each,
                               .close = cpu_close,
                               .name = "cpu",

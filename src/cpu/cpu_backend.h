@@ -21,6 +21,7 @@ struct uni_cpu {
     float *Z;               /* (N_all,D) sorted */
     char *base;             /* (N,Kb) half or float32 */
     float *L;               /* (N) */
+    unsigned char *placed;  /* (N_all bits) rows that are in the caller's order already */
     float *P;               /* (pieces,Kv) penalties of each piece's last update */
     float *mass;            /* (pieces,Kv) each piece's part of O, exactly as it was added */
     float *slots;           /* (slots,Kv) sums of runs until they are added */
@@ -61,6 +62,8 @@ float *uni_cpu_minus_W(const struct uni_cpu *, int thread);
 float *uni_cpu_weighted_P(const struct uni_cpu *, int thread);
 float *uni_cpu_run_S(const struct uni_cpu *, int thread);
 
+/* Group g's -W, padded to whole vectors. */
+void uni_cpu_pack_minus_W(const struct uni_cpu *, int64_t g, float *packed);
 /* Run i as the kernels want it. */
 struct uni_run uni_cpu_run(const struct uni_cpu *, int64_t i);
 /* Where the sums of run i go. */
@@ -74,6 +77,7 @@ int uni_cpu_assign(struct uni_backend *, double *O, struct uni_fit *, const floa
 int uni_cpu_sweep(struct uni_backend *, double *O, struct uni_fit *, int64_t sweeps, int terms);
 int uni_cpu_moments(struct uni_backend *, double *S);
 int uni_cpu_read(struct uni_backend *, enum uni_cells, const float *W, void *dst);
+int uni_cpu_take(struct uni_backend *, const float *W, const float **rows);
 int uni_cpu_nearest(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M,
                     const float *Y, int64_t n);
 

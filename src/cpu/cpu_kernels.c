@@ -365,10 +365,11 @@ static void correct(const struct uni_shape *s, const struct uni_run *run, const 
     float *z = scratch + TILE * s->Kv, squares[TILE];
     for (int64_t first = 0; first < run->n; first += TILE) {
         int64_t n = run->n - first < TILE ? run->n - first : TILE;
-        fetch_rows(dst, row + first, n, s->D);
+        if (row)
+            fetch_rows(dst, row + first, n, s->D);
         corrected_tile(s, run, first, n, P, minus_W, scratch, z, squares);
         for (int64_t i = 0; i < n; i++)
-            copy_row(dst + row[first + i] * s->D, z + i * s->Dv, s->D);
+            copy_row(dst + (row ? row[first + i] : first + i) * s->D, z + i * s->Dv, s->D);
     }
 }
 

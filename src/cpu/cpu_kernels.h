@@ -50,7 +50,7 @@ struct uni_cpu_kernels {
                   float *scratch);
     /* S (Dr,Kv) = sum of Z^T R over the run; added to what is there where add. */
     void (*moments)(const struct uni_shape *, const struct uni_run *, const float *P, float *S, int add, float *scratch);
-    /* dst[row[i]] = Z - R W, rows of D */
+    /* dst[row[i]] = Z - R W, rows of D; row NULL: dst[i], which may be Z itself */
     void (*correct)(const struct uni_shape *, const struct uni_run *, const float *P, const float *minus_W, const int64_t *row,
                     float *dst, float *scratch);
     /* dst[row[i]] = R, rows of K */

@@ -5,8 +5,7 @@
 #include "../error.h"
 #include "cpu_backend.h"
 
-/* Group g's -W, padded to whole vectors. */
-static void pack_minus_W(const struct uni_cpu *c, int64_t g, float *packed)
+void uni_cpu_pack_minus_W(const struct uni_cpu *c, int64_t g, float *packed)
 {
     const struct uni_shape *s = &c->shape;
     const float *W = c->W + g * s->K * s->D;
@@ -43,7 +42,7 @@ static void assign_task(void *context, int64_t task, int thread)
         struct uni_run run = uni_cpu_run(c, i);
         int64_t piece = c->layout.run[i].piece, g = c->layout.piece[piece].group;
         if (c->W && g != group)
-            pack_minus_W(c, g, minus_W);
+            uni_cpu_pack_minus_W(c, g, minus_W);
         group = g;
         c->kernels->assign(&c->shape, &run, c->P + piece * c->shape.Kv, minus_W, &centroids, uni_cpu_run_sum(c, i), fit, scratch);
     }
@@ -180,7 +179,7 @@ static void read_task(void *context, int64_t task, int thread)
                 ((int32_t *)c->dst)[row[j]] = piece->block;
         } else if (c->W) {
             if (piece->group != group)
-                pack_minus_W(c, piece->group, minus_W);
+                uni_cpu_pack_minus_W(c, piece->group, minus_W);
             group = piece->group;
             c->kernels->correct(&c->shape, &run, P, minus_W, row, c->dst, scratch);
         } else {
