@@ -23,6 +23,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 DIMS, TYPES = 50, 30
 MODES = ("defaults", "rounds")
+PROGRAMS = ("unisono", "unisono-python", "harmonypy", "scanpy", "bixverse", "R")
 SCANPY_SHARE = 0.1  # of the time for all: it takes minutes where others take seconds
 SCANPY_GUESS = 45.0  # seconds for 10,000 cells, until it is known
 
@@ -68,9 +69,7 @@ def arguments() -> argparse.Namespace:
         default=",".join(MODES),
         help="defaults: every program's own; rounds: ten rounds forced [defaults,rounds]",
     )
-    p.add_argument(
-        "--programs", default="unisono,unisono-python,harmonypy,scanpy,bixverse,R", help="[all of them: %(default)s]"
-    )
+    p.add_argument("--programs", default=",".join(PROGRAMS), help="[all of them: %(default)s]")
     p.add_argument("--repeats", type=int, default=3, help="runs of every case, at most [3]")
     p.add_argument(
         "--minutes", type=float, default=20, help="for all runs: what no longer fits is left out and named [20]"
@@ -116,7 +115,7 @@ class Bench:
         self.turn = 1 + max((r["turn"] for r in self.records), default=-1)
         self.ops: list[str] = old.get("ops", [])
         self.machine = report.machine(ROOT, self.build)
-        self.versions: dict[str, str] = {}
+        self.versions: dict[str, str] = old.get("versions", {})
         self.commits = list(dict.fromkeys([*self.commits, self.machine["commit"]]))
         self.end = time.monotonic() + 60 * given.minutes
         self.spent: dict[str, float] = {}
@@ -235,7 +234,7 @@ class Bench:
         if seconds > self.limit(name):
             return f"takes about {seconds:.0f} s"
         if seconds > left or left <= 0:
-            return f"takes about {seconds:.0f} s" if seconds else "no time was left"
+            return f"the time was up, and it takes about {seconds:.1f} s"
         return ""
 
     def run(self, name: str, case: Case, turn: int) -> dict:
@@ -323,7 +322,13 @@ class Bench:
             self.ops.append(subprocess.run(list(map(str, words)), capture_output=True, text=True, check=True).stdout)
 
     def save(self) -> None:
-        kept = {"records": self.records, "ratings": self.ratings, "ops": self.ops, "commits": self.commits}
+        kept = {
+            "records": self.records,
+            "ratings": self.ratings,
+            "ops": self.ops,
+            "commits": self.commits,
+            "versions": self.versions,
+        }
         self.file.write_text(json.dumps(kept, indent=1))
 
 

@@ -140,7 +140,7 @@ def row(bench, records: list[dict], case: tuple, program: str) -> str:
 
 def table(bench) -> list[str]:
     records = good(bench)
-    programs = list(dict.fromkeys([*bench.given.programs, *(r["program"] for r in records)]))
+    programs = list(dict.fromkeys(["unisono", "unisono-python", *sorted(r["program"] for r in records)]))
     head = [
         "cells",
         "levels",
