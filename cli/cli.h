@@ -87,6 +87,8 @@ int argument_real(const struct argument *option, const char *text, double low, d
 /* Bytes this process may still take: the smallest of what the machine, its cgroups and its address space limit leave; -1 unknown.
  */
 int64_t memory_available(void);
+/* What a limit on address space leaves; -1: there is none. It counts memory that is asked for, used or not. */
+int64_t memory_address_space(void);
 int64_t memory_peak(void); /* of this process so far */
 double seconds_wall(void); /* since some fixed moment */
 double seconds_cpu(void);  /* of this process, all threads */

@@ -34,7 +34,7 @@ static struct io_output output_of(const struct integrate *job)
     const struct integrate_options *o = &job->options;
     return (struct io_output){.target = o->in_place ? o->input : o->output,
                               .overwrite = o->overwrite,
-                              .values = job->values,
+                              .values = job->result,
                               .n_cells = job->matrix.n_cells,
                               .n_dims = job->matrix.n_dims,
                               .cells = job->matrix.cells.count ? &job->matrix.cells : NULL,
@@ -135,8 +135,17 @@ static int predict(struct integrate *job)
     if (status)
         return failed_library(status);
     int64_t names = m->skip_names || job->input_format == IO_NPY ? 0 : 32 * m->n_cells;
-    job->memory_needed = m->n_cells * m->n_dims * (int64_t)sizeof(float) +
-                         greater(m->source_bytes, job->plan.bytes + names + (o->model ? model_bytes(&job->plan) : 0));
+    int64_t values = m->n_cells * m->n_dims * (int64_t)sizeof(float);
+    job->memory_needed = values + greater(m->source_bytes, job->plan.bytes + names + (o->model ? model_bytes(&job->plan) : 0));
+    /* Where that is too much: the values are freed once the run has its own, and the result is made in their place. That takes no
+       less address space. */
+    int64_t lean = names + greater(values + greater(m->source_bytes, job->plan.bytes_open), job->plan.bytes),
+            space = memory_address_space();
+    int short_of_memory = job->memory_left >= 0 && job->memory_needed > job->memory_left && lean <= job->memory_left &&
+                          (space < 0 || job->memory_needed <= space);
+    job->lean = !o->model && (o->low_memory || short_of_memory);
+    if (job->lean)
+        job->memory_needed = lean;
     if (job->memory_left >= 0 && job->memory_needed > job->memory_left && !o->dry_run)
         return say_failed("%s: this takes %s of memory, and %s are available", o->input,
                           say_bytes(need, (double)job->memory_needed), say_bytes(left, (double)job->memory_left));
@@ -189,12 +198,18 @@ static int run_method(struct integrate *job)
         return failed_library(status);
     }
     show_warnings(job);
+    if (job->lean) {
+        free(job->values);
+        job->values = NULL;
+    }
     start = seconds_wall();
     status = uni_run(job->run);
     job->seconds.run = seconds_wall() - start;
     start = seconds_wall();
     if (!status)
-        status = uni_read(job->run, UNI_CORRECTED, job->values);
+        status = job->lean ? uni_take(job->run, &job->result) : uni_read(job->run, UNI_CORRECTED, job->values);
+    if (!job->lean)
+        job->result = job->values;
     job->seconds.result = seconds_wall() - start;
     progress_clear(&job->progress);
     if (status)

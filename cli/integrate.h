@@ -12,7 +12,7 @@ struct integrate_options {
     const char *input, *output, *meta, *basis, *key_added, *centroids, *trace, *model; /* of argv; NULL where not given */
     const char *batch[UNI_MAX_VARIABLES];
     int n_batches;
-    int in_place, dry_run, overwrite, help;
+    int in_place, dry_run, overwrite, low_memory, help;
     int level; /* -1 quiet, 0, 1 verbose */
     struct uni_options method;
 };
@@ -31,7 +31,9 @@ struct integrate {
     struct uni_plan plan;
     int64_t memory_needed, memory_left; /* memory_left: before anything was taken; -1 unknown */
     float *centroids;
-    float *values; /* (n_cells, n_dims): the embedding, and after the run its correction */
+    float *values;       /* (n_cells, n_dims): the embedding, and after the run its correction; freed early where lean */
+    const float *result; /* what is written: values, or where lean the run's own rows */
+    int lean;            /* memory is short: one array of cells less, somewhat slower */
     struct progress progress;
     struct uni_harmony *run;
     const struct uni_summary *summary; /* once there is one */

@@ -12,6 +12,7 @@ enum {
     OUTPUT,
     IN_PLACE,
     DRY_RUN,
+    LOW_MEMORY,
     BASIS,
     KEY_ADDED,
     CENTROIDS,
@@ -30,6 +31,8 @@ static const struct argument own[] = {
     {"output", 'o', OUTPUT, "OUT", NULL, NULL, "file to write"},
     {"in-place", 0, IN_PLACE, NULL, NULL, NULL, "write into the input .h5ad (a clone of it replaces it at the end)"},
     {"dry-run", 0, DRY_RUN, NULL, NULL, NULL, "print sizes, backend and memory, and stop"},
+    {"low-memory", 0, LOW_MEMORY, NULL, NULL, NULL,
+     "take some third less memory and a little longer (done anyway where memory is short)"},
     {"basis", 0, BASIS, "KEY", NULL, default_basis, "obsm entry to correct"},
     {"key-added", 0, KEY_ADDED, "KEY", NULL, default_key, "obsm and uns entry to write"},
     {"centroids", 0, CENTROIDS, "FILE.npy", NULL, NULL, "clusters x dims: start from these instead of seeding"},
@@ -125,6 +128,9 @@ static int set_own(struct integrate_options *o, const struct argument *option, c
     case DRY_RUN:
         o->dry_run = 1;
         break;
+    case LOW_MEMORY:
+        o->low_memory = 1;
+        break;
     case BASIS:
         o->basis = value;
         break;
@@ -190,6 +196,8 @@ static int check_together(const struct integrate_options *o)
         return say_usage("%s: what format is this? Names end in .h5ad, .npy, .tsv, .csv, .tsv.gz or .csv.gz", o->input);
     if (o->in_place && o->output)
         return say_usage("-o and --in-place exclude each other");
+    if (o->low_memory && o->model)
+        return say_usage("--low-memory and --model exclude each other: the model is read from what --low-memory gives up");
     if (!o->output && !o->in_place && !o->dry_run)
         return say_usage("where to? Give -o OUT, --in-place or --dry-run");
     if (o->output && !named(o->output, &out))

@@ -95,7 +95,7 @@ static int64_t cgroups_left(void)
     return left;
 }
 
-static int64_t address_space_left(void)
+int64_t memory_address_space(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY)
@@ -108,7 +108,7 @@ static int64_t address_space_left(void)
 int64_t memory_available(void)
 {
     int64_t machine = number_in("/proc/meminfo", "MemAvailable:");
-    return smaller(smaller(machine < 0 ? -1 : machine * 1024, cgroups_left()), address_space_left());
+    return smaller(smaller(machine < 0 ? -1 : machine * 1024, cgroups_left()), memory_address_space());
 }
 
 /* Of getrusage only where there is nothing better: its number may be that of the process that started this one. */
