@@ -62,6 +62,10 @@ static int take_Y(struct uni_cuda *c, const float *Y)
     int err = 0;
     size_t bytes = (size_t)(c->p->K * c->p->D) * sizeof *Y;
     float *pinned = (float *)((double *)c->pinned + RESULTS);
+    if (c->Y_known && memcmp(pinned, Y, bytes) == 0) /* those of the last solve are there, and packed */
+        return UNI_OK;
+    c->Y_known = 0;
+    TRY(CUDA(cudaStreamSynchronize(c->stream))); /* an earlier copy may still read there */
     memcpy(pinned, Y, bytes);
     TRY(CUDA(cudaMemcpyAsync(c->v.Y, pinned, bytes, cudaMemcpyHostToDevice, c->stream)));
     TRY(c->fast.kt ? uni_cuda_pack_Y(c, c->stream) : uni_cuda_turn_Y(c, c->stream));
@@ -69,11 +73,17 @@ done:
     return err;
 }
 
+/* M and X lie one after another. */
+static int clear_tables(struct uni_cuda *c)
+{
+    char *first = (char *)c->v.M[0], *end = (char *)(c->v.X + (int64_t)(c->v.P + c->v.Q) * c->v.Kp);
+    return CUDA(cudaMemsetAsync(first, 0, (size_t)(end - first), c->stream));
+}
+
 static int cuda_assign(struct uni_backend *b, double *O, struct uni_fit *fit, const float *W, const float *Y)
 {
     int err = 0;
     struct uni_cuda *c = cuda_of(b);
-    size_t tables = (size_t)(c->v.P + c->v.Q) * (size_t)c->v.Kp * sizeof(long long);
     struct uni_cuda_pass pass = {};
     pass.to = (uint32_t)c->v.tiles;
     pass.corrected = W != NULL;
@@ -82,9 +92,7 @@ static int cuda_assign(struct uni_backend *b, double *O, struct uni_fit *fit, co
     TRY(begin(c));
     TRY(take_W(c, W));
     TRY(take_Y(c, Y));
-    for (int i = 0; i < 2; i++)
-        TRY(CUDA(cudaMemsetAsync(c->v.M[i], 0, tables, c->stream)));
-    TRY(CUDA(cudaMemsetAsync(c->v.X, 0, tables, c->stream)));
+    TRY(clear_tables(c));
     TRY(c->fast.kt ? uni_cuda_assign_fast(c, &pass, blocks, c->stream) : uni_cuda_assign_plain(c, &pass, blocks, c->stream));
     TRY(uni_cuda_start_tables(c, c->stream));
     if (O || fit)
@@ -157,6 +165,21 @@ done:
     return err;
 }
 
+/* What the next assign begins with, while the host looks at the answer. */
+static int prepare_assign(struct uni_cuda *c)
+{
+    int err = 0;
+    c->Y_known = 0;
+    if (c->fast.kt) {
+        TRY(uni_cuda_pack_W(c, c->v.W[c->W_now ^ 1], c->stream));
+        TRY(uni_cuda_pack_Y(c, c->stream));
+    } else {
+        TRY(uni_cuda_turn_Y(c, c->stream));
+    }
+done:
+    return err;
+}
+
 static int cuda_solve(struct uni_backend *b, struct uni_ridge *ridge, float *Y, int *solved)
 {
     int err = 0;
@@ -170,16 +193,21 @@ static int cuda_solve(struct uni_backend *b, struct uni_ridge *ridge, float *Y, 
     TRY(uni_cuda_ridge(c, ridge->alpha, ridge->cutoff, c->stream));
     TRY(CUDA(cudaMemcpyAsync(result, c->v.result, RESULTS * sizeof *result, cudaMemcpyDeviceToHost, c->stream)));
     TRY(CUDA(cudaMemcpyAsync(centroids, c->v.Y, bytes, cudaMemcpyDeviceToHost, c->stream)));
-    TRY(CUDA(cudaStreamSynchronize(c->stream)));
+    TRY(CUDA(cudaEventRecord(c->answer, c->stream)));
+    TRY(prepare_assign(c));
+    TRY(CUDA(cudaEventSynchronize(c->answer)));
     *solved = result[RESULT_DEGENERATE] == 0;
-    if (!*solved)
+    if (!*solved) {
+        c->packed = 0;
         return UNI_OK;
+    }
     ridge->change = result[RESULT_CHANGE];
     ridge->pruned_pairs = (int64_t)result[RESULT_PRUNED];
     ridge->skipped_clusters = (int64_t)result[RESULT_SKIPPED];
     memcpy(Y, centroids, bytes);
+    c->Y_known = 1;
     c->W_now ^= 1;
-    c->packed = 0;
+    c->packed = c->fast.kt > 0;
 done:
     return err;
 }

@@ -136,6 +136,8 @@ struct uni_cuda {
     int32_t *seed_index;
     long long *seed_sum;
     int packed;        /* W_fragments are those of W[W_now] */
+    int Y_known;       /* Y and what is made of it are those of the last solve, which lie in pinned */
+    cudaEvent_t answer;
     int levels_known;  /* group_cells and lambda are there */
     int parity;        /* M[parity] has the last sweep's parts */
     int W_now;         /* W[W_now] has the last corrections */

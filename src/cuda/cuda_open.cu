@@ -113,6 +113,7 @@ static int open_device(struct uni_cuda *c)
     c->cores = card.multiProcessorCount;
     c->early = card.major >= 9;
     TRY(CUDA(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking)));
+    TRY(CUDA(cudaEventCreateWithFlags(&c->answer, cudaEventDisableTiming)));
 done:
     return err;
 }
@@ -233,6 +234,8 @@ void uni_cuda_close(struct uni_backend *b)
     uni_cuda_lanes_close(c);
     cudaFree(c->block);
     cudaFreeHost(c->pinned);
+    if (c->answer)
+        cudaEventDestroy(c->answer);
     if (c->stream)
         cudaStreamDestroy(c->stream);
     uni_cuda_lists_close(&c->lists);

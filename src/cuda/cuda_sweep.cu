@@ -82,7 +82,7 @@ __device__ __forceinline__ void keep(const chain &c, int k, long long X)
     c.dead[k] = 0;
 }
 
-/* pen = ((2E + 1) / (O + E + 1))^theta of two of the batch's pieces, over the largest entry of each: a warp's work. The owner of a piece,
+/* pen = ((2E + 1) / (O + E + 1))^theta of two of the batch's pieces, over the largest entry of each unless theta is 2: a warp's work. The owner of a piece,
    whose batch has its first row, keeps X; block's first batch keeps r's. */
 __device__ void make_penalties(const uni_cuda_view &v, const uni_cuda_batch &b, const step_smem &sm, int block, int parity, float *pen, float *weighted)
 {
@@ -117,8 +117,17 @@ __device__ void make_penalties(const uni_cuda_view &v, const uni_cuda_batch &b, 
             for (int j = 0; j < 4; j++) {
                 int k = from + 32 * j;
                 double O = (double)o[h][j] * (1 / MASS_SCALE), E = sm.share[l] * ((double)r[j] * (1 / MASS_SCALE));
-                float x = __log2f(__fdividef((float)UNI_PENALTY_TOP(E), (float)UNI_PENALTY_BOTTOM(O, E))) * sm.theta[l];
-                most[h] = k < v.K ? fmaxf(most[h], x) : most[h];
+                float ratio = __fdividef((float)UNI_PENALTY_TOP(E), (float)UNI_PENALTY_BOTTOM(O, E)), x;
+                if (sm.theta[l] == 2) { /* the usual one: no power is needed, and nothing can underflow */
+                    x = k < v.K ? ratio * ratio : 0;
+                    if (k < v.Kp && weighted)
+                        weighted[l * v.Kp + k] = v.sigma[k] * x;
+                    if (k < v.Kp && owner)
+                        v.pen[(int64_t)(b.piece + l) * v.Kp + k] = x;
+                } else {
+                    x = __log2f(ratio) * sm.theta[l];
+                    most[h] = k < v.K ? fmaxf(most[h], x) : most[h];
+                }
                 if (k < v.Kp)
                     pen[l * v.Kp + k] = x;
                 if (k < v.Kp && owner)
@@ -131,7 +140,7 @@ __device__ void make_penalties(const uni_cuda_view &v, const uni_cuda_batch &b, 
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         int l = warp + h * STEP_WARPS;
-        if (!there[h])
+        if (!there[h] || sm.theta[l] == 2)
             continue;
         most[h] = warp_most(most[h]);
         bool owner = sm.before[l] >= b.from;
@@ -515,6 +524,8 @@ static int launch_step(const struct uni_cuda *c, int block, int parity, int fit)
     buffers = buffers < STEP_BUFFERS ? buffers : STEP_BUFFERS;
     size_t bytes = (size_t)(buffers * stage_bytes + tables);
     int err = CUDA(cudaFuncSetAttribute(shape.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    if (!err) /* room for the next step's block beside this one's */
+        err = CUDA(cudaFuncSetAttribute(shape.kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 100));
     if (err)
         return err;
     cudaLaunchAttribute early = {};

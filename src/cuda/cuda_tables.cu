@@ -297,6 +297,7 @@ int uni_cuda_nearest(struct uni_backend *b, int32_t *index, float *score, double
     struct uni_cuda *c = (struct uni_cuda *)b->state;
     size_t D = (size_t)c->v.D, rows = (size_t)M, centroids = (size_t)n, bytes = (THREADS / 32) * D * sizeof(float);
     float *turned = (float *)c->pinned;
+    c->Y_known = 0;
     for (size_t k = 0; k < centroids; k++)
         for (size_t d = 0; d < D; d++)
             turned[d * centroids + k] = Y[k * D + d];
