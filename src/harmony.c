@@ -152,7 +152,7 @@ static int open_run(struct uni_harmony *h, const struct uni_matrix *embedding, c
     TRY(uni_matrix_check(embedding, &plain, &h->warnings));
     TRY(choose_backend(h));
     TRY(checked_sizes(p));
-    TRY(uni_problem_sort(&h->cells, batches, &h->options));
+    TRY(uni_problem_sort(&h->cells, &h->options));
     TRY(uni_seed_open(&h->seed, p, &plain, p->K, (uint64_t)h->options.seed));
     TRY(reduce_clusters(h));
     TRY(predict(&h->summary.bytes, h));
@@ -391,7 +391,7 @@ int uni_run(struct uni_harmony *h)
     if (h->reason != UNI_NOT_RUN)
         return uni_fail(UNI_INPUT, "this run has been run; open a new one");
     int err = UNI_OK;
-    if (h->cells.n_levels < 2) {
+    if (h->cells.problem.G < 2) {
         uni_warn(&h->warnings,
                  "only one batch level has cells: there is nothing to integrate, and the embedding comes back unchanged");
         h->reason = UNI_ONE_LEVEL;
