@@ -57,7 +57,7 @@ static int choose_backend(struct uni_harmony *h)
     return UNI_OK;
 }
 
-enum { TABLES = 9 };
+enum { TABLES = 10 };
 static void list_tables(struct uni_array_row list[TABLES], struct uni_harmony *h)
 {
     const struct uni_problem *p = &h->cells.problem;
@@ -69,7 +69,8 @@ static void list_tables(struct uni_array_row list[TABLES], struct uni_harmony *h
                                                UNI_ARRAY(h->level_O, 2 * p->B * p->K),
                                                UNI_ARRAY(h->S, p->G * p->K * p->D),
                                                UNI_ARRAY(h->W, p->G * p->K * p->D),
-                                               UNI_ARRAY(h->scratch, uni_ridge_scratch(p->K, p->D, p->G)),
+                                               UNI_ARRAY(h->level_W, p->V > 1 ? p->B * p->K * p->D : 0),
+                                               UNI_ARRAY(h->scratch, uni_ridge_scratch(p->K, p->D, p->G) + uni_joint_scratch(p)),
                                                UNI_ARRAY(h->rounds, o->max_rounds + 1),
                                                UNI_ARRAY(h->objectives, o->max_rounds * tests + 2)};
     memcpy(list, rows, sizeof rows);
@@ -309,7 +310,11 @@ static int run_ridge(struct uni_harmony *h, struct uni_round *r, double *from)
         TRY(uni_fetch_tables(h));
         TRY(h->backend.moments(&h->backend, h->S));
         lap(&h->summary.seconds_moments, from);
-        TRY(uni_ridge_solve(&ridge, h->W, h->Y, h->S, h->O, h->level_O + p->B * p->K, p, &h->backend, h->scratch));
+        double *E = h->level_O + p->B * p->K;
+        if (p->V == 1)
+            TRY(uni_ridge_solve(&ridge, h->W, h->Y, h->S, h->O, E, p, &h->backend, h->scratch));
+        else
+            TRY(uni_ridge_joint(&ridge, h->W, h->level_W, h->Y, h->S, h->O, h->level_O, E, p, h->scratch));
     }
     h->correction = solved ? UNI_KEPT : h->W;
     r->change = ridge.change;

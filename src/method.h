@@ -99,4 +99,16 @@ int uni_ridge_solve(struct uni_ridge *, float *W, float *Y, const double *S, con
                     const struct uni_problem *, struct uni_backend *, double *scratch);
 int64_t uni_ridge_scratch(int64_t K, int64_t D, int64_t G);
 
+/* For both: the centroid of an intercept c (D, step apart), left as it is where c has no direction; A x = B (m,m), (m,nrhs) from
+   A0, B0 by Cholesky, then by pivoted LU, 0 where both fail; change from its sums, which must be finite. */
+void uni_ridge_centroid(float *Y, const double *c, int64_t step, int64_t D);
+int uni_solve_dense(double *A, double *B, double *A0, double *B0, int m, int nrhs, int *pivots);
+int uni_ridge_settle(struct uni_ridge *, double moved, double size);
+
+/* ---- ridge_joint.c: the same for several variables; level_W (B,K,D), level_O and E (B,K). scratch: uni_joint_scratch doubles.
+ */
+int uni_ridge_joint(struct uni_ridge *, float *W, float *level_W, float *Y, const double *S, const double *O,
+                    const double *level_O, const double *E, const struct uni_problem *, double *scratch);
+int64_t uni_joint_scratch(const struct uni_problem *);
+
 #endif

@@ -395,25 +395,56 @@ INLINE vd wide(const float *at)
     return __builtin_convertvector(load(at), vd);
 }
 
-static void leave(const struct uni_shape *s, float *P, double *O, const float *mass, const double *r, double share, double theta)
+/* ln((2E + 1) / (O + E + 1)) */
+INLINE vf log_penalty(vd O, vd E)
 {
-    vf most = splat(-HUGE_VALF);
-    const float scale = (float)theta * 1.44269504088896f;
-    for (int64_t k = 0; k < s->Kv; k += WIDTH) {
-        vd left = *(const vd_at *)(O + k) - wide(mass + k), E = *(const vd_at *)(r + k) * share;
-        vd top = UNI_PENALTY_TOP(E), bottom = UNI_PENALTY_BOTTOM(left, E);
-        *(vd_at *)(O + k) = left;
-        vf x = log_ratio(__builtin_convertvector(top, vf), __builtin_convertvector(bottom, vf)) * scale;
-        if (k + WIDTH > s->K)
-            x = choose(first_lanes(s->K - k), x, splat(-HUGE_VALF));
-        store(P + k, x);
-        most = larger(most, x);
-    }
+    vd top = UNI_PENALTY_TOP(E), bottom = UNI_PENALTY_BOTTOM(O, E);
+    return log_ratio(__builtin_convertvector(top, vf), __builtin_convertvector(bottom, vf));
+}
+
+/* Keeps the base-2 logarithms x of penalties at k; those of padding are the lowest. Returns the larger of x and most. */
+INLINE vf keep_logarithms(const struct uni_shape *s, float *P, int64_t k, vf x, vf most)
+{
+    if (k + WIDTH > s->K)
+        x = choose(first_lanes(s->K - k), x, splat(-HUGE_VALF));
+    store(P + k, x);
+    return larger(most, x);
+}
+
+/* P = 2^(P - most) */
+INLINE void penalties_of_logarithms(const struct uni_shape *s, float *P, vf most)
+{
     vf highest = splat(largest_across(most));
     for (int64_t k = 0; k < s->Kv; k += WIDTH) {
         vf x = load(P + k) - highest;
         store(P + k, choose(x < -125.0f, splat(0), exp2_below(x)));
     }
+}
+
+static void leave(const struct uni_shape *s, float *P, double *O, const float *mass, const double *r, double share, double theta)
+{
+    vf most = splat(-HUGE_VALF);
+    const float scale = (float)theta * 1.44269504088896f;
+    for (int64_t k = 0; k < s->Kv; k += WIDTH) {
+        vd left = *(const vd_at *)(O + k) - wide(mass + k);
+        *(vd_at *)(O + k) = left;
+        most = keep_logarithms(s, P, k, log_penalty(left, *(const vd_at *)(r + k) * share) * scale, most);
+    }
+    penalties_of_logarithms(s, P, most);
+}
+
+static void penalty(const struct uni_shape *s, float *P, const double *const *O, const double *r, const double *share,
+                    const double *theta, int V)
+{
+    vf most = splat(-HUGE_VALF);
+    for (int64_t k = 0; k < s->Kv; k += WIDTH) {
+        vf x = splat(0);
+        for (int v = 0; v < V; v++)
+            x += log_penalty(*(const vd_at *)(O[v] + k), *(const vd_at *)(r + k) * share[v]) *
+                 ((float)theta[v] * 1.44269504088896f);
+        most = keep_logarithms(s, P, k, x, most);
+    }
+    penalties_of_logarithms(s, P, most);
 }
 
 static void come_back(const struct uni_shape *s, float *mass, double *O, double *came, const float *P)
@@ -493,6 +524,7 @@ const struct uni_cpu_kernels KERNELS = {
     .assignments = assignments,
     .entropy = entropy,
     .leave = leave,
+    .penalty = penalty,
     .come_back = come_back,
     .add_moments = add_moments,
     .log_dot = log_dot,
