@@ -45,11 +45,14 @@ enum { AUTO_CELLS = 100000 }; /* fewer are done on the CPU before a card is read
 static int choose_backend(struct uni_harmony *h)
 {
     struct uni_backend_info info;
-    int present = 0;
+    int present = 0, several = h->cells.problem.V > 1;
+    if (h->options.backend == UNI_BACKEND_CUDA && several)
+        return uni_fail(UNI_BACKEND, "backend cuda corrects for one batch variable, and there are %d; use backend cpu, or auto",
+                        h->cells.problem.V);
     if (h->options.backend == UNI_BACKEND_CUDA)
         return uni_cuda_backend(&h->backend);
-    if (h->options.backend == UNI_BACKEND_AUTO && h->cells.problem.N >= AUTO_CELLS && uni_cuda_describe(&info, &present) &&
-        info.usable)
+    if (h->options.backend == UNI_BACKEND_AUTO && !several && h->cells.problem.N >= AUTO_CELLS &&
+        uni_cuda_describe(&info, &present) && info.usable)
         return uni_cuda_backend(&h->backend);
     if (present)
         uni_warn(&h->warnings, "backend cuda cannot be used, so the CPU is: %s", info.detail);
@@ -201,7 +204,8 @@ int uni_plan(struct uni_plan *plan, int64_t n_cells, int64_t n_dims, const struc
     TRY(uni_problem_open(&h->cells, &h->warnings, n_cells, n_dims, batches, n_batches, options));
     TRY(choose_backend(h));
     TRY(predict(&plan->bytes, h));
-    plan->bytes_open = 4 * n_cells * n_dims + uni_problem_bytes(&h->cells) + uni_seed_bytes(n_cells, n_dims, h->cells.problem.K);
+    plan->bytes_open =
+        4 * n_cells * (n_dims + 1) + uni_problem_bytes(&h->cells) + uni_seed_bytes(n_cells, n_dims, h->cells.problem.K);
     plan->n_cells = n_cells;
     plan->n_dims = n_dims;
     plan->n_levels = h->cells.n_levels;
