@@ -243,6 +243,16 @@ static void p96_level_outside_its_range_is_refused(void **state)
     REFUSE(1, UNI_INPUT, "-2", "cell 12");
 }
 
+static void several_variables_are_refused_for_now(void **state)
+{
+    (void)state;
+    struct uni_batch both[] = {batch, batch};
+    both[0].name = "donor", both[1].name = "chip";
+    refuse(&m, both, 2, &options, 1, UNI_INPUT, TEXTS("2", "donor", "chip"), __LINE__);
+    refuse(&m, both, 0, &options, 1, UNI_INPUT, TEXTS("0 batch variables", "1 to 8"), __LINE__);
+    refuse(&m, both, 9, &options, 1, UNI_INPUT, TEXTS("9 batch variables", "1 to 8"), __LINE__);
+}
+
 static void starting_centroids_are_checked(void **state)
 {
     (void)state;
@@ -429,6 +439,7 @@ int main(void)
         TEST(p39_rows_and_columns_confused_says_transpose),
         TEST(sizes_that_do_not_fit_are_refused),
         TEST(p96_level_outside_its_range_is_refused),
+        TEST(several_variables_are_refused_for_now),
         TEST(starting_centroids_are_checked),
         TEST(p114_length_of_centroids_does_not_matter),
         TEST(p21_one_level_returns_the_input_with_a_warning),
