@@ -140,7 +140,7 @@ int main(int argc, char **argv)
     batch.level = level;
     m = (struct uni_matrix){Z, UNI_FLOAT32, n, d, 0, 0};
     if (uni_problem_open(&b.cells, &warnings, n, d, &batch, 1, &o) || uni_matrix_check(&m, &plain, &warnings) ||
-        uni_problem_sort(&b.cells, &batch, &o) || uni_problem_settle(&b.cells, &o, K)) {
+        uni_problem_sort(&b.cells, &o) || uni_problem_settle(&b.cells, &o, K)) {
         fprintf(stderr, "bench_ops: %s\n", uni_last_error());
         return 1;
     }

@@ -77,7 +77,9 @@ struct uni_matrix {
     int64_t row_stride, col_stride;
 };
 
-/* One batch variable: a level 0 .. n_levels-1 for every cell; -1 is a missing label. Levels without cells are allowed and change
+/* One batch variable; a run takes several at once, each with its own theta, tau and lambda: the penalty is the product over variables, the
+   correction one ridge regression on all of them. Nested and crossed variables are fine, and their order does not matter.
+   A level 0 .. n_levels-1 for every cell; -1 is a missing label. Levels without cells are allowed and change
    nothing. n_cells must be the embedding's; it is asked for so that a mismatch is noticed. */
 struct uni_batch {
     const char *name; /* for messages; NULL: "batch" */
@@ -201,7 +203,8 @@ enum uni_array {
     UNI_OBSERVED,    /* double (B, K)             O, sum of R over the cells of a level */
     UNI_EXPECTED,    /* double (B, K)             E */
     UNI_LAMBDA,      /* double (B, K)             ridge penalty; 0 where the pair was left out */
-    UNI_CORRECTION,  /* float  (B, K, n_dims)     W, what a cell of the level loses per unit of assignment */
+    UNI_CORRECTION,  /* float  (B, K, n_dims)     W, what a cell of the level loses per unit of assignment;
+                        with several variables a cell loses the sum over its levels */
     UNI_THETA,       /* double (B)                theta per level, after tau */
     UNI_SIGMA,       /* double (K) */
     UNI_BLOCKS       /* int32  (n_cells)          the block of each cell in the sweeps; -1 for skipped cells */

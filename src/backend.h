@@ -16,10 +16,11 @@
 struct uni_problem {
     int64_t N, N_all; /* rows that take part; all rows: those from N on are skipped, and stay as they came */
     int64_t D, K, G, Q;
-    int64_t B;                  /* levels of all variables, unused ones included */
-    int V;                      /* variables */
-    const int64_t *piece;       /* (G*Q + 1) */
-    const int64_t *row;         /* (N_all) the caller's row of each sorted row */
+    int64_t B;                                  /* levels of all variables, unused ones included */
+    int V;                                      /* variables */
+    int64_t level_first[UNI_MAX_VARIABLES + 1]; /* variable v has levels level_first[v] .. level_first[v + 1] - 1 of the B */
+    const int64_t *piece;                       /* (G*Q + 1) */
+    const int64_t *row;                         /* (N_all) the caller's row of each sorted row */
     const int32_t *group_level; /* (G,V) the group's level of each variable, counted over all variables: an index into B */
     const double *level_share;  /* (B) pr: N_level / N */
     const double *level_theta;  /* (B) */

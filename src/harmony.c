@@ -45,11 +45,14 @@ enum { AUTO_CELLS = 100000 }; /* fewer are done on the CPU before a card is read
 static int choose_backend(struct uni_harmony *h)
 {
     struct uni_backend_info info;
-    int present = 0;
+    int present = 0, several = h->cells.problem.V > 1;
+    if (h->options.backend == UNI_BACKEND_CUDA && several)
+        return uni_fail(UNI_BACKEND, "backend cuda corrects for one batch variable, and there are %d; use backend cpu, or auto",
+                        h->cells.problem.V);
     if (h->options.backend == UNI_BACKEND_CUDA)
         return uni_cuda_backend(&h->backend);
-    if (h->options.backend == UNI_BACKEND_AUTO && h->cells.problem.N >= AUTO_CELLS && uni_cuda_describe(&info, &present) &&
-        info.usable)
+    if (h->options.backend == UNI_BACKEND_AUTO && !several && h->cells.problem.N >= AUTO_CELLS &&
+        uni_cuda_describe(&info, &present) && info.usable)
         return uni_cuda_backend(&h->backend);
     if (present)
         uni_warn(&h->warnings, "backend cuda cannot be used, so the CPU is: %s", info.detail);
@@ -57,7 +60,7 @@ static int choose_backend(struct uni_harmony *h)
     return UNI_OK;
 }
 
-enum { TABLES = 9 };
+enum { TABLES = 10 };
 static void list_tables(struct uni_array_row list[TABLES], struct uni_harmony *h)
 {
     const struct uni_problem *p = &h->cells.problem;
@@ -69,7 +72,8 @@ static void list_tables(struct uni_array_row list[TABLES], struct uni_harmony *h
                                                UNI_ARRAY(h->level_O, 2 * p->B * p->K),
                                                UNI_ARRAY(h->S, p->G * p->K * p->D),
                                                UNI_ARRAY(h->W, p->G * p->K * p->D),
-                                               UNI_ARRAY(h->scratch, uni_ridge_scratch(p->K, p->D, p->G)),
+                                               UNI_ARRAY(h->level_W, p->V > 1 ? p->B * p->K * p->D : 0),
+                                               UNI_ARRAY(h->scratch, uni_ridge_scratch(p->K, p->D, p->G) + uni_joint_scratch(p)),
                                                UNI_ARRAY(h->rounds, o->max_rounds + 1),
                                                UNI_ARRAY(h->objectives, o->max_rounds * tests + 2)};
     memcpy(list, rows, sizeof rows);
@@ -152,7 +156,7 @@ static int open_run(struct uni_harmony *h, const struct uni_matrix *embedding, c
     TRY(uni_matrix_check(embedding, &plain, &h->warnings));
     TRY(choose_backend(h));
     TRY(checked_sizes(p));
-    TRY(uni_problem_sort(&h->cells, batches, &h->options));
+    TRY(uni_problem_sort(&h->cells, &h->options));
     TRY(uni_seed_open(&h->seed, p, &plain, p->K, (uint64_t)h->options.seed));
     TRY(reduce_clusters(h));
     TRY(predict(&h->summary.bytes, h));
@@ -200,7 +204,8 @@ int uni_plan(struct uni_plan *plan, int64_t n_cells, int64_t n_dims, const struc
     TRY(uni_problem_open(&h->cells, &h->warnings, n_cells, n_dims, batches, n_batches, options));
     TRY(choose_backend(h));
     TRY(predict(&plan->bytes, h));
-    plan->bytes_open = 4 * n_cells * n_dims + uni_problem_bytes(&h->cells) + uni_seed_bytes(n_cells, n_dims, h->cells.problem.K);
+    plan->bytes_open =
+        4 * n_cells * (n_dims + 1) + uni_problem_bytes(&h->cells) + uni_seed_bytes(n_cells, n_dims, h->cells.problem.K);
     plan->n_cells = n_cells;
     plan->n_dims = n_dims;
     plan->n_levels = h->cells.n_levels;
@@ -309,7 +314,11 @@ static int run_ridge(struct uni_harmony *h, struct uni_round *r, double *from)
         TRY(uni_fetch_tables(h));
         TRY(h->backend.moments(&h->backend, h->S));
         lap(&h->summary.seconds_moments, from);
-        TRY(uni_ridge_solve(&ridge, h->W, h->Y, h->S, h->O, h->level_O + p->B * p->K, p, &h->backend, h->scratch));
+        double *E = h->level_O + p->B * p->K;
+        if (p->V == 1)
+            TRY(uni_ridge_solve(&ridge, h->W, h->Y, h->S, h->O, E, p, &h->backend, h->scratch));
+        else
+            TRY(uni_ridge_joint(&ridge, h->W, h->level_W, h->Y, h->S, h->O, h->level_O, E, p, h->scratch));
     }
     h->correction = solved ? UNI_KEPT : h->W;
     r->change = ridge.change;
@@ -391,7 +400,7 @@ int uni_run(struct uni_harmony *h)
     if (h->reason != UNI_NOT_RUN)
         return uni_fail(UNI_INPUT, "this run has been run; open a new one");
     int err = UNI_OK;
-    if (h->cells.n_levels < 2) {
+    if (h->cells.problem.G < 2) {
         uni_warn(&h->warnings,
                  "only one batch level has cells: there is nothing to integrate, and the embedding comes back unchanged");
         h->reason = UNI_ONE_LEVEL;

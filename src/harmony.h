@@ -16,6 +16,7 @@ struct uni_harmony {
     double *level_O;         /* (2,B,K): O by level, then E */
     double *S;               /* (G,K,D) */
     float *W;                /* (G,K,D) */
+    float *level_W;          /* (B,K,D) several variables: W is their sum */
     const float *correction; /* W, or UNI_KEPT, of the last round */
     int tables_here;         /* O, level_O and W are those of the last round: else a backend with solve has them */
     double *scratch;

@@ -26,20 +26,26 @@ void uni_warn(struct uni_warnings *, const char *format, ...) __attribute__((for
 struct uni_cells_sorted {
     struct uni_problem problem;
     int64_t *group_cells; /* (G) */
+    int32_t *cell_group;  /* (N_all) until the rows are sorted; -1: skipped */
     int64_t *level_cells; /* (B) */
     double *lambda;       /* (B) fixed lambda of the level's variable; 0: automatic */
-    int64_t n_levels;     /* with cells */
-    struct uni_arena tables, rows;
+    int64_t n_levels;     /* with cells, of all variables */
+    struct uni_arena tables, groups, rows;
 };
 /* Levels and sizes only; K from the options where set, else from the number of cells. */
 int uni_problem_open(struct uni_cells_sorted *, struct uni_warnings *, int64_t n_cells, int64_t n_dims, const struct uni_batch *,
                      int n_batches, const struct uni_options *);
 /* The order of the rows. */
-int uni_problem_sort(struct uni_cells_sorted *, const struct uni_batch *, const struct uni_options *);
+int uni_problem_sort(struct uni_cells_sorted *, const struct uni_options *);
 /* Per-level theta and per-cluster sigma, once K is settled. */
 int uni_problem_settle(struct uni_cells_sorted *, const struct uni_options *, int64_t K);
 int64_t uni_problem_bytes(const struct uni_cells_sorted *);
 void uni_problem_close(struct uni_cells_sorted *);
+
+/* ---- groups.c: labels -> groups */
+int uni_groups_check(int64_t n_cells, int64_t n_dims, const struct uni_batch *, int n_batches);
+int uni_groups_open(struct uni_cells_sorted *, struct uni_warnings *, const struct uni_batch *, const struct uni_options *);
+void uni_groups_close(struct uni_cells_sorted *);
 
 /* ---- embedding.c: the caller's matrix */
 int uni_matrix_check(const struct uni_matrix *, struct uni_matrix *plain, struct uni_warnings *);
@@ -92,5 +98,17 @@ struct uni_ridge {
 int uni_ridge_solve(struct uni_ridge *, float *W, float *Y, const double *S, const double *O, const double *E,
                     const struct uni_problem *, struct uni_backend *, double *scratch);
 int64_t uni_ridge_scratch(int64_t K, int64_t D, int64_t G);
+
+/* For both: the centroid of an intercept c (D, step apart), left as it is where c has no direction; A x = B (m,m), (m,nrhs) from
+   A0, B0 by Cholesky, then by pivoted LU, 0 where both fail; change from its sums, which must be finite. */
+void uni_ridge_centroid(float *Y, const double *c, int64_t step, int64_t D);
+int uni_solve_dense(double *A, double *B, double *A0, double *B0, int m, int nrhs, int *pivots);
+int uni_ridge_settle(struct uni_ridge *, double moved, double size);
+
+/* ---- ridge_joint.c: the same for several variables; level_W (B,K,D), level_O and E (B,K). scratch: uni_joint_scratch doubles.
+ */
+int uni_ridge_joint(struct uni_ridge *, float *W, float *level_W, float *Y, const double *S, const double *O,
+                    const double *level_O, const double *E, const struct uni_problem *, double *scratch);
+int64_t uni_joint_scratch(const struct uni_problem *);
 
 #endif

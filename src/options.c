@@ -254,13 +254,13 @@ int uni_options_set(struct uni_options *options, const char *name, const char *t
 /* The shortest decimal that reads back as the same number. */
 static size_t write_number(double value, char *text, size_t size)
 {
-    int written = 0;
+    char number[32] = "";
     for (int digits = 6; digits <= 17; digits++) {
-        written = snprintf(text, size, "%.*g", digits, value);
-        if (strtod_l(text, NULL, c_locale()) == value)
+        snprintf(number, sizeof number, "%.*g", digits, value);
+        if (strtod_l(number, NULL, c_locale()) == value)
             break;
     }
-    return (size_t)written;
+    return (size_t)snprintf(text, size, "%s", number);
 }
 
 static void write_values(const struct uni_values *values, char *text, size_t size)

@@ -50,30 +50,35 @@ static void fill_nan(void *dst, enum uni_array what, const int64_t shape[3])
     }
 }
 
-/* The penalty that the last correction used; 0 where the pair was left out. A cluster with one kept level was not corrected at
- * all. */
+/* The penalty that the last correction used; 0 where the pair was left out. A variable with one kept level is not corrected for.
+ */
 static void read_lambda(const struct uni_harmony *h, double *dst)
 {
     const struct uni_problem *p = &h->cells.problem;
     const double *O = h->level_O, *E = h->level_O + p->B * p->K;
-    for (int64_t k = 0; k < p->K; k++) {
-        int64_t kept = 0;
-        for (int64_t l = 0; l < p->B; l++) {
-            int keep = uni_pair_kept(O[l * p->K + k], (double)h->cells.level_cells[l], h->options.cutoff);
-            kept += keep;
-            dst[l * p->K + k] = !keep                    ? 0
-                                : h->cells.lambda[l] > 0 ? h->cells.lambda[l]
-                                                         : uni_lambda_auto(h->options.alpha, E[l * p->K + k]);
+    for (int v = 0; v < p->V; v++)
+        for (int64_t k = 0; k < p->K; k++) {
+            int64_t kept = 0, first = p->level_first[v], end = p->level_first[v + 1];
+            for (int64_t l = first; l < end; l++) {
+                int keep = uni_pair_kept(O[l * p->K + k], (double)h->cells.level_cells[l], h->options.cutoff);
+                kept += keep;
+                dst[l * p->K + k] = !keep                    ? 0
+                                    : h->cells.lambda[l] > 0 ? h->cells.lambda[l]
+                                                             : uni_lambda_auto(h->options.alpha, E[l * p->K + k]);
+            }
+            for (int64_t l = first; kept < 2 && l < end; l++)
+                dst[l * p->K + k] = 0;
         }
-        for (int64_t l = 0; kept < 2 && l < p->B; l++)
-            dst[l * p->K + k] = 0;
-    }
 }
 
 static void read_correction(const struct uni_harmony *h, float *dst)
 {
     const struct uni_problem *p = &h->cells.problem;
     size_t table = (size_t)(p->K * p->D);
+    if (p->V > 1) {
+        memcpy(dst, h->level_W, (size_t)p->B * table * sizeof *dst);
+        return;
+    }
     memset(dst, 0, (size_t)p->B * table * sizeof *dst);
     for (int64_t g = 0; g < p->G; g++)
         memcpy(dst + (size_t)p->group_level[g] * table, h->W + (size_t)g * table, table * sizeof *dst);

@@ -165,22 +165,20 @@ static void correct_chunk(void *context, int64_t chunk)
     s->size[chunk] = size;
 }
 
-static void new_centroid(const struct solve *s, int64_t k, const double *c)
+void uni_ridge_centroid(float *Y, const double *c, int64_t step, int64_t D)
 {
-    float *Y = s->Y + k * s->p->D;
     double largest = 0, squares = 0;
-    for (int64_t d = 0; d < s->p->D; d++)
-        largest = fmax(largest, fabs(c[d]));
+    for (int64_t d = 0; d < D; d++)
+        largest = fmax(largest, fabs(c[d * step]));
     if (!(largest > 0) || !isfinite(largest))
         return;
-    for (int64_t d = 0; d < s->p->D; d++)
-        squares += (c[d] / largest) * (c[d] / largest);
-    for (int64_t d = 0; d < s->p->D; d++)
-        Y[d] = (float)(c[d] / largest / sqrt(squares));
+    for (int64_t d = 0; d < D; d++)
+        squares += (c[d * step] / largest) * (c[d * step] / largest);
+    for (int64_t d = 0; d < D; d++)
+        Y[d] = (float)(c[d * step] / largest / sqrt(squares));
 }
 
-/* The dense arrowhead: by Cholesky, then by pivoted LU. Returns 0 where both fail. */
-static int solve_dense(double *A, double *B, double *A0, double *B0, int m, int nrhs, int *pivots)
+int uni_solve_dense(double *A, double *B, double *A0, double *B0, int m, int nrhs, int *pivots)
 {
     int info = 0;
     memcpy(A, A0, (size_t)m * (size_t)m * sizeof *A);
@@ -220,7 +218,7 @@ static void solve_degenerate(const struct solve *s, int64_t k, double *moved, do
                 B0[d * m] += B0[d * m + i];
             }
         }
-        solved = solve_dense(A, B, A0, B0, (int)m, (int)p->D, (int *)(void *)(B + m * p->D));
+        solved = uni_solve_dense(A, B, A0, B0, (int)m, (int)p->D, (int *)(void *)(B + m * p->D));
     }
     for (int64_t d = 0; d < p->D; d++) {
         c[d] = solved ? B[d * m] : c[d];
@@ -242,10 +240,20 @@ static void settle_clusters(const struct solve *s)
         if (is_degenerate(s, k))
             solve_degenerate(s, k, moved, size);
         if (s->kept[k] >= 2)
-            new_centroid(s, k, s->c + k * s->p->D);
+            uni_ridge_centroid(s->Y + k * s->p->D, s->c + k * s->p->D, 1, s->p->D);
         ridge->skipped_clusters += s->kept[k] < 2;
         ridge->pruned_pairs += s->kept[k] < 2 ? s->p->G : s->p->G - (int64_t)s->kept[k];
     }
+}
+
+int uni_ridge_settle(struct uni_ridge *ridge, double moved, double size)
+{
+    if (!isfinite(moved + size))
+        return uni_fail(UNI_NUMERIC,
+                        "the correction is not finite: the embedding's values are too large for its sums; divide it by its "
+                        "largest value");
+    ridge->change = size > 0 ? sqrt(moved / size) : moved > 0 ? 1 : 0;
+    return UNI_OK;
 }
 
 int uni_ridge_solve(struct uni_ridge *ridge, float *W, float *Y, const double *S, const double *O, const double *E,
@@ -263,11 +271,7 @@ int uni_ridge_solve(struct uni_ridge *ridge, float *W, float *Y, const double *S
         moved += s.moved[i];
         size += s.size[i];
     }
-    if (!isfinite(moved + size))
-        TRY(uni_fail(UNI_NUMERIC,
-                     "the correction is not finite: the embedding's values are too large for its sums; divide it by its "
-                     "largest value"));
-    ridge->change = size > 0 ? sqrt(moved / size) : moved > 0 ? 1 : 0;
+    TRY(uni_ridge_settle(ridge, moved, size));
 done:
     return err;
 }

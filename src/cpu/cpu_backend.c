@@ -30,7 +30,7 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-enum { ARRAYS = 19, GATHER_ROWS = 4096 };
+enum { ARRAYS = 20, GATHER_ROWS = 4096 };
 static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_cpu *c)
 {
     const struct uni_problem *p = c->p;
@@ -45,6 +45,7 @@ static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_cpu *c)
                                                UNI_ARRAY(c->slots, l->n_slots * s->Kv),
                                                UNI_ARRAY(c->O, p->G * s->Kv),
                                                UNI_ARRAY(c->r, s->Kv),
+                                               UNI_ARRAY(c->level_O, p->V > 1 ? p->B * s->Kv : 0),
                                                UNI_ARRAY(c->block_r, p->Q * s->Kv),
                                                UNI_ARRAY(c->came, l->n_steps * s->Kv),
                                                UNI_ARRAY(c->parts, l->n_parts * s->Dr * s->Kv),

@@ -27,6 +27,7 @@ struct uni_cpu {
     float *slots;           /* (slots,Kv) sums of runs until they are added */
     double *O;              /* (G,Kv) */
     double *r;              /* (Kv) sum of O over groups */
+    double *level_O;        /* (B,Kv) several variables: O by level, as of the sweep under way */
     double *block_r;        /* (Q,Kv) each block's part of r */
     double *came;           /* (steps,Kv) sums over the pieces that a task of a sweep updated */
     double *parts;          /* (parts,Dr,Kv) moments of slices */
@@ -72,6 +73,11 @@ float *uni_cpu_run_sum(const struct uni_cpu *, int64_t i);
 void uni_cpu_add_runs(const struct uni_cpu *, int64_t piece);
 /* O to the caller's table, rows of K. */
 void uni_cpu_give_O(const struct uni_cpu *, double *O);
+
+/* ---- cpu_joint.c: a block of several variables */
+int uni_cpu_leave_joint(struct uni_cpu *);
+int uni_cpu_return_joint(struct uni_cpu *);
+void uni_cpu_start_joint(struct uni_cpu *);
 
 int uni_cpu_assign(struct uni_backend *, double *O, struct uni_fit *, const float *W, const float *Y);
 int uni_cpu_sweep(struct uni_backend *, double *O, struct uni_fit *, int64_t sweeps, int terms);

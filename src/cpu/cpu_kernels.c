@@ -9,6 +9,7 @@
 #include UNI_VEC
 #include "cpu_product.h"
 #include "cpu_rows.h"
+#include "cpu_tables.h"
 
 /* Exactly n floats, which need not fill whole vectors. */
 INLINE void copy_row(float *dst, const float *src, int64_t n)
@@ -388,60 +389,7 @@ static void assignments(const struct uni_shape *s, const struct uni_run *run, co
     }
 }
 
-/* ---- tables -------------------------------------------------------------------------------------------------------------- */
-
-INLINE vd wide(const float *at)
-{
-    return __builtin_convertvector(load(at), vd);
-}
-
-static void leave(const struct uni_shape *s, float *P, double *O, const float *mass, const double *r, double share, double theta)
-{
-    vf most = splat(-HUGE_VALF);
-    const float scale = (float)theta * 1.44269504088896f;
-    for (int64_t k = 0; k < s->Kv; k += WIDTH) {
-        vd left = *(const vd_at *)(O + k) - wide(mass + k), E = *(const vd_at *)(r + k) * share;
-        vd top = UNI_PENALTY_TOP(E), bottom = UNI_PENALTY_BOTTOM(left, E);
-        *(vd_at *)(O + k) = left;
-        vf x = log_ratio(__builtin_convertvector(top, vf), __builtin_convertvector(bottom, vf)) * scale;
-        if (k + WIDTH > s->K)
-            x = choose(first_lanes(s->K - k), x, splat(-HUGE_VALF));
-        store(P + k, x);
-        most = larger(most, x);
-    }
-    vf highest = splat(largest_across(most));
-    for (int64_t k = 0; k < s->Kv; k += WIDTH) {
-        vf x = load(P + k) - highest;
-        store(P + k, choose(x < -125.0f, splat(0), exp2_below(x)));
-    }
-}
-
-static void come_back(const struct uni_shape *s, float *mass, double *O, double *came, const float *P)
-{
-    for (int64_t k = 0; k < s->Kv; k += WIDTH) {
-        vf m = load(mass + k) * load(P + k);
-        vd m_wide = __builtin_convertvector(m, vd);
-        store(mass + k, m);
-        *(vd_at *)(O + k) += m_wide;
-        *(vd_at *)(came + k) += m_wide;
-    }
-}
-
-static void add_moments(const struct uni_shape *s, double *total, const float *S)
-{
-    for (int64_t i = 0; i < s->D * s->Kv; i += WIDTH)
-        *(vd_at *)(total + i) += wide(S + i);
-}
-
-static double log_dot(const struct uni_shape *s, const float *O, const float *P, const float *weight)
-{
-    double sum = 0;
-    for (int64_t k = 0; k < s->Kv; k += WIDTH) {
-        vf part = load(weight + k) * load(O + k) * natural_log(larger(load(P + k), splat(1e-37f)));
-        sum += add_across(choose(load(O + k) > 0.0f, part, splat(0)));
-    }
-    return sum;
-}
+/* ---- seeding ------------------------------------------------------------------------------------------------------------- */
 
 /* The largest entry of a row of products and, among equals, its first place; places are whole floats here. */
 INLINE float best_of_row(int64_t Kv, const float *row, const float *bias, int32_t *place)
@@ -493,6 +441,7 @@ const struct uni_cpu_kernels KERNELS = {
     .assignments = assignments,
     .entropy = entropy,
     .leave = leave,
+    .penalty = penalty,
     .come_back = come_back,
     .add_moments = add_moments,
     .log_dot = log_dot,

@@ -61,6 +61,9 @@ struct uni_cpu_kernels {
     /* A piece leaves O: O -= mass. P (Kv) = pen / its largest entry, pen = ((2E + 1) / (O + E + 1))^theta with E = share r; O, r,
        mass (Kv). Zero in the padding. */
     void (*leave)(const struct uni_shape *, float *P, double *O, const float *mass, const double *r, double share, double theta);
+    /* The same of a product over V variables, O (V) rows (Kv) of their levels, which the piece has left already. */
+    void (*penalty)(const struct uni_shape *, float *P, const double *const *O, const double *r, const double *share,
+                    const double *theta, int V);
     /* It comes back: mass, which is G, *= P; O += mass; came += mass */
     void (*come_back)(const struct uni_shape *, float *mass, double *O, double *came, const float *P);
     /* total (Dr,Kv) += S */

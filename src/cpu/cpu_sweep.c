@@ -49,7 +49,7 @@ static void cells_task(void *context, int64_t task, int thread)
         fit[0] = fit[1] = 0;
     for (int64_t j = t->first; j < t->first + t->n; j++) {
         int64_t i = c->layout.runs_by_block[j], piece = c->layout.run[i].piece;
-        int whole = c->layout.piece[piece].runs == 1;
+        int whole = c->layout.piece[piece].runs == 1 && c->p->V == 1;
         struct uni_run run = uni_cpu_run(c, i);
         const float *P = c->P + piece * c->shape.Kv;
         if (j + 1 < t->first + t->n)
@@ -93,6 +93,23 @@ done:
     return err;
 }
 
+static int update_joint_block(struct uni_cpu *c, int64_t q)
+{
+    int err = 0;
+    const struct uni_layout *l = &c->layout;
+    const int64_t Kv = c->shape.Kv;
+    c->block = q;
+    for (int64_t k = 0; k < Kv; k++)
+        c->r[k] -= c->block_r[q * Kv + k];
+    TRY(uni_cpu_leave_joint(c));
+    TRY(uni_pool_run(c->pool, cells_task, c, l->step_first[q + 1] - l->step_first[q]));
+    TRY(uni_cpu_return_joint(c));
+    for (int64_t k = 0; k < Kv; k++)
+        c->r[k] += c->block_r[q * Kv + k];
+done:
+    return err;
+}
+
 /* sum R (dist + sigma ln R) = sum over pieces of sigma mass ln P - sum over cells of (sum_k sigma R) (ln s + L); see
  * architecture.md 3.4 */
 static struct uni_fit add_fit(const struct uni_cpu *c)
@@ -109,12 +126,14 @@ int uni_cpu_sweep(struct uni_backend *b, double *O, struct uni_fit *fit, int64_t
 {
     int err = 0;
     struct uni_cpu *c = b->state;
+    if (c->p->V > 1)
+        uni_cpu_start_joint(c);
     for (int64_t sweep = 0; sweep < sweeps; sweep++) {
         c->want_fit = fit && sweep + 1 == sweeps;
         c->want_terms = terms;
         c->fit[2 * c->layout.n_steps] = c->fit[2 * c->layout.n_steps + 1] = 0; /* of the pieces of several runs */
         for (int64_t q = 0; q < c->p->Q; q++)
-            TRY(update_block(c, q));
+            TRY(c->p->V == 1 ? update_block(c, q) : update_joint_block(c, q));
     }
     if (fit)
         *fit = add_fit(c);

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Several variables: pieces of one block share levels, so the whole block leaves before any penalty is made, and comes back after
+   all its cells are done. The tables are cut by clusters here: a task's columns belong to it alone, and pieces are added in their
+   order. */
+#include <string.h>
+
+#include "cpu_backend.h"
+
+enum { COLUMNS = 16, PIECES = 16 };
+
+/* (O and level_O of the block's pieces) += sign mass; came, unless NULL, the sum of all of it. */
+static void move_columns(struct uni_cpu *c, int64_t task, double sign, double *came)
+{
+    const struct uni_problem *p = c->p;
+    const int64_t Kv = c->shape.Kv, from = task * COLUMNS, to = from + COLUMNS < Kv ? from + COLUMNS : Kv;
+    for (int64_t k = from; came && k < to; k++)
+        came[k] = 0;
+    for (int64_t piece = c->layout.block_first[c->block]; piece < c->layout.block_first[c->block + 1]; piece++) {
+        const float *mass = c->mass + piece * Kv;
+        const int32_t *level = p->group_level + (int64_t)c->layout.piece[piece].group * p->V;
+        double *O = c->O + c->layout.piece[piece].group * Kv;
+        for (int64_t k = from; k < to; k++)
+            O[k] += sign * mass[k];
+        for (int v = 0; v < p->V; v++)
+            for (int64_t k = from; k < to; k++)
+                c->level_O[level[v] * Kv + k] += sign * mass[k];
+        for (int64_t k = from; came && k < to; k++)
+            came[k] += mass[k];
+    }
+}
+
+static void leave_columns(void *context, int64_t task, int thread)
+{
+    (void)thread;
+    move_columns(context, task, -1, NULL);
+}
+
+static void return_columns(void *context, int64_t task, int thread)
+{
+    struct uni_cpu *c = context;
+    (void)thread;
+    move_columns(c, task, 1, c->block_r + c->block * c->shape.Kv);
+}
+
+static int64_t pieces_of(const struct uni_cpu *c)
+{
+    return c->layout.block_first[c->block + 1] - c->layout.block_first[c->block];
+}
+
+static int64_t end_of(const struct uni_cpu *c, int64_t task)
+{
+    int64_t end = (task + 1) * PIECES, n = pieces_of(c);
+    return c->layout.block_first[c->block] + (end < n ? end : n);
+}
+
+static void penalise_pieces(void *context, int64_t task, int thread)
+{
+    struct uni_cpu *c = context;
+    const struct uni_problem *p = c->p;
+    (void)thread;
+    for (int64_t piece = c->layout.block_first[c->block] + task * PIECES; piece < end_of(c, task); piece++) {
+        const int32_t *level = p->group_level + (int64_t)c->layout.piece[piece].group * p->V;
+        const double *O[UNI_MAX_VARIABLES];
+        double share[UNI_MAX_VARIABLES], theta[UNI_MAX_VARIABLES];
+        for (int v = 0; v < p->V; v++) {
+            O[v] = c->level_O + level[v] * c->shape.Kv;
+            share[v] = p->level_share[level[v]];
+            theta[v] = p->level_theta[level[v]];
+        }
+        c->kernels->penalty(&c->shape, c->P + piece * c->shape.Kv, O, c->r, share, theta, p->V);
+    }
+}
+
+/* mass = P G */
+static void weigh_pieces(void *context, int64_t task, int thread)
+{
+    struct uni_cpu *c = context;
+    (void)thread;
+    for (int64_t piece = c->layout.block_first[c->block] + task * PIECES; piece < end_of(c, task); piece++) {
+        float *mass = c->mass + piece * c->shape.Kv;
+        const float *P = c->P + piece * c->shape.Kv;
+        uni_cpu_add_runs(c, piece);
+        for (int64_t k = 0; k < c->shape.Kv; k++)
+            mass[k] *= P[k];
+    }
+}
+
+static int64_t column_tasks(const struct uni_cpu *c)
+{
+    return (c->shape.Kv + COLUMNS - 1) / COLUMNS;
+}
+
+int uni_cpu_leave_joint(struct uni_cpu *c)
+{
+    int err = uni_pool_run(c->pool, leave_columns, c, column_tasks(c));
+    return err ? err : uni_pool_run(c->pool, penalise_pieces, c, (pieces_of(c) + PIECES - 1) / PIECES);
+}
+
+int uni_cpu_return_joint(struct uni_cpu *c)
+{
+    int err = uni_pool_run(c->pool, weigh_pieces, c, (pieces_of(c) + PIECES - 1) / PIECES);
+    if (!err)
+        err = uni_pool_run(c->pool, return_columns, c, column_tasks(c));
+    for (int64_t piece = c->layout.block_first[c->block]; c->want_fit && piece < c->layout.block_first[c->block + 1]; piece++)
+        c->fit[2 * c->layout.n_steps] +=
+            c->kernels->log_dot(&c->shape, c->mass + piece * c->shape.Kv, c->P + piece * c->shape.Kv, c->sigma);
+    return err;
+}
+
+void uni_cpu_start_joint(struct uni_cpu *c)
+{
+    const struct uni_problem *p = c->p;
+    const int64_t Kv = c->shape.Kv;
+    memset(c->level_O, 0, (size_t)(p->B * Kv) * sizeof *c->level_O);
+    for (int64_t g = 0; g < p->G; g++)
+        for (int v = 0; v < p->V; v++)
+            for (int64_t k = 0; k < Kv; k++)
+                c->level_O[p->group_level[g * p->V + v] * Kv + k] += c->O[g * Kv + k];
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The ridge system of several variables (harmony2.md section 5), cluster by cluster. The levels of the variable with most kept
+ * levels are eliminated first, by groups and without subtraction: with x a group's indicator of the other unknowns (intercept
+ * first), and, over the groups of one eliminated level, O_l = sum O, u = sum O x, m = u / O_l, sum O x x' - u u' / (O_l + lambda)
+ * = sum O (x - m)(x - m)' + m m' O_l lambda / (O_l + lambda), and likewise on the right. What is left is small, and solved by
+ * Cholesky, else by pivoted LU.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "error.h"
+#include "formula.h"
+#include "method.h"
+
+struct joint {
+    struct uni_ridge *ridge;
+    const struct uni_problem *p;
+    const double *S, *O, *level_O, *E;
+    float *W, *level_W, *Y;
+    int64_t *order, *order_first; /* groups by their level of the eliminated variable */
+    int64_t *unknown;             /* (B) place among the unknowns that are left, 0: none */
+    double *lambda;               /* (B) 0: takes no part */
+    double *A, *A0, *b, *b0;      /* (s,s), (s,D) column-major */
+    double *m, *SL, *w;           /* (s), (D), (B,D) */
+    int big;                      /* the eliminated variable */
+    int64_t s;
+};
+
+/* Most unknowns that can be left: the intercept and the levels of all variables but the smallest that can be eliminated. */
+static int64_t most_unknowns(const struct uni_problem *p)
+{
+    int64_t largest = 0;
+    for (int v = 0; v < p->V; v++)
+        largest = p->level_first[v + 1] - p->level_first[v] > largest ? p->level_first[v + 1] - p->level_first[v] : largest;
+    return 1 + p->B - largest;
+}
+
+int64_t uni_joint_scratch(const struct uni_problem *p)
+{
+    int64_t s = most_unknowns(p);
+    return p->V == 1 ? 0 : p->G + 2 * p->B + 2 + p->B + 2 * s * s + 2 * s * p->D + 2 * s + p->D + p->B * p->D;
+}
+
+static void deal_out(struct joint *j, double *scratch)
+{
+    const struct uni_problem *p = j->p;
+    int64_t s = most_unknowns(p);
+    j->A = scratch;
+    j->A0 = j->A + s * s;
+    j->b = j->A0 + s * s;
+    j->b0 = j->b + s * p->D;
+    j->m = j->b0 + s * p->D;
+    j->SL = j->m + 2 * s; /* the second half: LU's pivots */
+    j->w = j->SL + p->D;
+    j->lambda = j->w + p->B * p->D;
+    j->unknown = (int64_t *)(void *)(j->lambda + p->B);
+    j->order_first = j->unknown + p->B;
+    j->order = j->order_first + p->B + 2;
+}
+
+/* The levels that take part in cluster k, and where their unknowns stand. Returns 0 where no variable does. */
+static int choose(struct joint *j, int64_t k, int64_t *pruned)
+{
+    const struct uni_problem *p = j->p;
+    int64_t most = 0;
+    j->big = -1;
+    j->s = 1;
+    for (int v = 0; v < p->V; v++) {
+        int64_t kept = 0;
+        for (int64_t l = p->level_first[v]; l < p->level_first[v + 1]; l++) {
+            double O = j->level_O[l * p->K + k], cells = p->level_share[l] * (double)p->N;
+            j->lambda[l] = 0;
+            if (uni_pair_kept(O, cells, j->ridge->cutoff)) {
+                double fixed = j->ridge->lambda[l];
+                j->lambda[l] = fixed > 0 ? fixed : uni_lambda_auto(j->ridge->alpha, j->E[l * p->K + k]);
+                kept++;
+            }
+        }
+        for (int64_t l = p->level_first[v]; kept < 2 && l < p->level_first[v + 1]; l++)
+            j->lambda[l] = 0;
+        if (kept >= 2 && p->level_first[v + 1] - p->level_first[v] > most) {
+            most = p->level_first[v + 1] - p->level_first[v];
+            j->big = v;
+        }
+    }
+    for (int v = 0; v < p->V; v++)
+        for (int64_t l = p->level_first[v]; l < p->level_first[v + 1]; l++) {
+            *pruned += p->level_share[l] > 0 && !(j->lambda[l] > 0);
+            j->unknown[l] = v != j->big && j->lambda[l] > 0 ? j->s++ : 0;
+        }
+    return j->big >= 0;
+}
+
+/* The unknowns of group g that are left: the intercept, and its levels' places. Returns how many. */
+static int support(const struct joint *j, int64_t g, int64_t *at)
+{
+    const struct uni_problem *p = j->p;
+    int n = 1;
+    at[0] = 0;
+    for (int v = 0; v < p->V; v++) {
+        int64_t place = j->unknown[p->group_level[g * p->V + v]];
+        if (place)
+            at[n++] = place;
+    }
+    return n;
+}
+
+/* Adds weight x x' and x S for one group whose level of the eliminated variable takes no part. */
+static void add_plain_group(struct joint *j, int64_t g, int64_t k)
+{
+    const struct uni_problem *p = j->p;
+    int64_t at[UNI_MAX_VARIABLES + 1];
+    int n = support(j, g, at);
+    const double O = j->O[g * p->K + k], *S = j->S + (g * p->K + k) * p->D;
+    if (n == 1)
+        return; /* none of its levels takes part: neither do its cells */
+    for (int a = 0; a < n; a++) {
+        for (int b = 0; b < n; b++)
+            j->A0[at[a] * j->s + at[b]] += O;
+        for (int64_t d = 0; d < p->D; d++)
+            j->b0[d * j->s + at[a]] += S[d];
+    }
+}
+
+/* m (s) = sum O x / O_l and SL (D) = sum S over the groups of a level. Returns O_l. */
+static double mean_of_level(struct joint *j, int64_t first, int64_t end, int64_t k)
+{
+    const struct uni_problem *p = j->p;
+    double O_l = 0;
+    memset(j->m, 0, (size_t)j->s * sizeof *j->m);
+    memset(j->SL, 0, (size_t)p->D * sizeof *j->SL);
+    for (int64_t i = first; i < end; i++) {
+        int64_t at[UNI_MAX_VARIABLES + 1], g = j->order[i];
+        const double O = j->O[g * p->K + k], *S = j->S + (g * p->K + k) * p->D;
+        for (int a = 0, n = support(j, g, at); a < n; a++)
+            j->m[at[a]] += O;
+        for (int64_t d = 0; d < p->D; d++)
+            j->SL[d] += S[d];
+        O_l += O;
+    }
+    for (int64_t a = 0; a < j->s; a++)
+        j->m[a] /= O_l;
+    return O_l;
+}
+
+/* Eliminates one level: adds sum O (x-m)(x-m)' + m m' O_l q and sum (x-m) S + m SL q, q = lambda / (O_l + lambda). */
+static void add_level(struct joint *j, int64_t l, int64_t first, int64_t end, int64_t k)
+{
+    const struct uni_problem *p = j->p;
+    const int64_t s = j->s;
+    double O_l = mean_of_level(j, first, end, k), q = uni_intercept_weight(O_l, j->lambda[l]);
+    double *x = j->m + s;
+    for (int64_t a = 0; a < s; a++) {
+        if (j->m[a] == 0)
+            continue;
+        for (int64_t b = 0; b < s; b++)
+            j->A0[a * s + b] += j->m[a] * j->m[b] * O_l * q;
+        for (int64_t d = 0; d < p->D; d++)
+            j->b0[d * s + a] += j->m[a] * j->SL[d] * q;
+    }
+    for (int64_t i = first; i < end && end - first > 1; i++) { /* a level of one group has x = m */
+        int64_t at[UNI_MAX_VARIABLES + 1], g = j->order[i];
+        int n = support(j, g, at);
+        const double O = j->O[g * p->K + k], *S = j->S + (g * p->K + k) * p->D;
+        for (int64_t a = 0; a < s; a++)
+            x[a] = -j->m[a];
+        for (int a = 0; a < n; a++)
+            x[at[a]] += 1;
+        for (int64_t a = 0; a < s; a++) {
+            if (x[a] == 0)
+                continue;
+            for (int64_t b = 0; b < s; b++)
+                j->A0[a * s + b] += O * x[a] * x[b];
+            for (int64_t d = 0; d < p->D; d++)
+                j->b0[d * s + a] += x[a] * S[d];
+        }
+    }
+}
+
+/* Counting sort of the groups by their level of the eliminated variable. */
+static void order_groups(struct joint *j)
+{
+    const struct uni_problem *p = j->p;
+    memset(j->order_first, 0, (size_t)(p->B + 2) * sizeof *j->order_first);
+    for (int64_t g = 0; g < p->G; g++)
+        j->order_first[p->group_level[g * p->V + j->big] + 2]++;
+    for (int64_t l = 0; l < p->B; l++)
+        j->order_first[l + 2] += j->order_first[l + 1];
+    for (int64_t g = 0; g < p->G; g++)
+        j->order[j->order_first[p->group_level[g * p->V + j->big] + 1]++] = g;
+}
+
+/* Level l's groups are order[order_first[l]] .. order[order_first[l + 1] - 1]. Returns 0 where the system cannot be solved. */
+static int solve_cluster(struct joint *j, int64_t k)
+{
+    const struct uni_problem *p = j->p;
+    const int64_t s = j->s;
+    memset(j->A0, 0, (size_t)(s * s) * sizeof *j->A0);
+    memset(j->b0, 0, (size_t)(s * p->D) * sizeof *j->b0);
+    for (int64_t l = p->level_first[j->big]; l < p->level_first[j->big + 1]; l++) {
+        if (j->lambda[l] > 0)
+            add_level(j, l, j->order_first[l], j->order_first[l + 1], k);
+        for (int64_t i = j->order_first[l]; !(j->lambda[l] > 0) && i < j->order_first[l + 1]; i++)
+            add_plain_group(j, j->order[i], k);
+    }
+    for (int64_t l = 0; l < p->B; l++)
+        if (j->unknown[l])
+            j->A0[j->unknown[l] * s + j->unknown[l]] += j->lambda[l];
+    if (!uni_solve_dense(j->A, j->b, j->A0, j->b0, (int)s, (int)p->D, (int *)(void *)(j->m + s)))
+        return 0;
+    for (int64_t l = 0; l < p->B; l++) {
+        double *w = j->w + l * p->D;
+        int is_big = l >= p->level_first[j->big] && l < p->level_first[j->big + 1];
+        if (!(j->lambda[l] > 0))
+            memset(w, 0, (size_t)p->D * sizeof *w);
+        double O_l = j->lambda[l] > 0 && is_big ? mean_of_level(j, j->order_first[l], j->order_first[l + 1], k) : 0;
+        for (int64_t d = 0; d < p->D && j->lambda[l] > 0; d++) {
+            double c = 0;
+            for (int64_t a = 0; is_big && a < s; a++)
+                c += j->m[a] * j->b[d * s + a];
+            w[d] = is_big ? uni_correction(j->SL[d], O_l, c, j->lambda[l]) : j->b[d * s + j->unknown[l]];
+        }
+    }
+    return 1;
+}
+
+/* W by level, then by group; adds up how far it moved. */
+static void store(struct joint *j, int64_t k, int solved, double *moved, double *size)
+{
+    const struct uni_problem *p = j->p;
+    for (int64_t l = 0; l < p->B; l++) {
+        float *W = j->level_W + (l * p->K + k) * p->D;
+        double level_moved = 0, level_size = 0;
+        for (int64_t d = 0; d < p->D; d++) {
+            double old = W[d], now = W[d] = solved ? (float)j->w[l * p->D + d] : 0;
+            level_moved += (now - old) * (now - old);
+            level_size += now * now;
+        }
+        *moved += j->level_O[l * p->K + k] * level_moved;
+        *size += j->level_O[l * p->K + k] * level_size;
+    }
+    for (int64_t g = 0; g < p->G; g++)
+        for (int64_t d = 0; d < p->D; d++) {
+            double sum = 0;
+            for (int v = 0; v < p->V; v++)
+                sum += j->level_W[(p->group_level[g * p->V + v] * p->K + k) * p->D + d];
+            j->W[(g * p->K + k) * p->D + d] = (float)sum;
+        }
+}
+
+int uni_ridge_joint(struct uni_ridge *ridge, float *W, float *level_W, float *Y, const double *S, const double *O,
+                    const double *level_O, const double *E, const struct uni_problem *p, double *scratch)
+{
+    struct joint j = {.ridge = ridge, .p = p, .S = S, .O = O, .level_O = level_O, .E = E, .W = W, .level_W = level_W, .Y = Y};
+    double moved = 0, size = 0;
+    int ordered = -1;
+    deal_out(&j, scratch);
+    ridge->pruned_pairs = ridge->skipped_clusters = 0;
+    for (int64_t k = 0; k < p->K; k++) {
+        int solved = choose(&j, k, &ridge->pruned_pairs);
+        ridge->skipped_clusters += !solved;
+        if (solved && j.big != ordered) {
+            order_groups(&j);
+            ordered = j.big;
+        }
+        solved = solved && solve_cluster(&j, k);
+        if (solved)
+            uni_ridge_centroid(Y + k * p->D, j.b, j.s, p->D);
+        store(&j, k, solved, &moved, &size);
+    }
+    return uni_ridge_settle(ridge, moved, size);
+}
