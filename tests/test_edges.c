@@ -243,14 +243,11 @@ static void p96_level_outside_its_range_is_refused(void **state)
     REFUSE(1, UNI_INPUT, "-2", "cell 12");
 }
 
-static void several_variables_are_refused_for_now(void **state)
+static void number_of_variables_is_checked(void **state)
 {
     (void)state;
-    struct uni_batch both[] = {batch, batch};
-    both[0].name = "donor", both[1].name = "chip";
-    refuse(&m, both, 2, &options, 1, UNI_INPUT, TEXTS("2", "donor", "chip"), __LINE__);
-    refuse(&m, both, 0, &options, 1, UNI_INPUT, TEXTS("0 batch variables", "1 to 8"), __LINE__);
-    refuse(&m, both, 9, &options, 1, UNI_INPUT, TEXTS("9 batch variables", "1 to 8"), __LINE__);
+    refuse(&m, &batch, 0, &options, 1, UNI_INPUT, TEXTS("0 batch variables", "1 to 8"), __LINE__);
+    refuse(&m, &batch, 9, &options, 1, UNI_INPUT, TEXTS("9 batch variables", "1 to 8"), __LINE__);
 }
 
 static void starting_centroids_are_checked(void **state)
@@ -410,7 +407,11 @@ static void out_of_memory_is_an_error_with_the_size(void **state)
         struct uni_harmony *run = (struct uni_harmony *)(uintptr_t)16;
         /* every cell is the same few floats: a row stride of 0 */
         m = (struct uni_matrix){data.Z, UNI_FLOAT32, n, 3, 0, 4};
-        int ok = setrlimit(RLIMIT_AS, &limit) == 0 && uni_open(&run, &m, &batch, 1, &options) == UNI_MEMORY && run == NULL &&
+        int limited = setrlimit(RLIMIT_AS, &limit) == 0;
+        void *beyond = malloc(600u << 20);
+        if (beyond) /* an emulator does not keep to the limit */
+            _exit(77);
+        int ok = limited && uni_open(&run, &m, &batch, 1, &options) == UNI_MEMORY && run == NULL &&
                  strstr(uni_last_error(), "memory") && strstr(uni_last_error(), "fewer") &&
                  strpbrk(uni_last_error(), "0123456789");
         if (!ok)
@@ -419,8 +420,10 @@ static void out_of_memory_is_an_error_with_the_size(void **state)
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     free(level);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        skip();
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_fixture, close_fixture)
@@ -439,7 +442,7 @@ int main(void)
         TEST(p39_rows_and_columns_confused_says_transpose),
         TEST(sizes_that_do_not_fit_are_refused),
         TEST(p96_level_outside_its_range_is_refused),
-        TEST(several_variables_are_refused_for_now),
+        TEST(number_of_variables_is_checked),
         TEST(starting_centroids_are_checked),
         TEST(p114_length_of_centroids_does_not_matter),
         TEST(p21_one_level_returns_the_input_with_a_warning),

@@ -10,5 +10,4 @@ try unisono integrate text.npy --meta m.tsv --batch batch -o o.npy
 head -c 3000 s.h5ad >cut.h5ad
 unisono integrate cut.h5ad --batch batch -o o.npy 2>log
 echo "exit $?, $(wc -l <log) line"
-try unisono integrate s.h5ad --batch batch --batch cell_type -o o.npy
 ls
