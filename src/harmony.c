@@ -318,7 +318,7 @@ static int run_ridge(struct uni_harmony *h, struct uni_round *r, double *from)
         if (p->V == 1)
             TRY(uni_ridge_solve(&ridge, h->W, h->Y, h->S, h->O, E, p, &h->backend, h->scratch));
         else
-            TRY(uni_ridge_joint(&ridge, h->W, h->level_W, h->Y, h->S, h->O, h->level_O, E, p, h->scratch));
+            TRY(uni_ridge_joint(&ridge, h->W, h->level_W, h->Y, h->S, h->O, h->level_O, E, p, &h->backend, h->scratch));
     }
     h->correction = solved ? UNI_KEPT : h->W;
     r->change = ridge.change;

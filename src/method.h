@@ -108,7 +108,7 @@ int uni_ridge_settle(struct uni_ridge *, double moved, double size);
 /* ---- ridge_joint.c: the same for several variables; level_W (B,K,D), level_O and E (B,K). scratch: uni_joint_scratch doubles.
  */
 int uni_ridge_joint(struct uni_ridge *, float *W, float *level_W, float *Y, const double *S, const double *O,
-                    const double *level_O, const double *E, const struct uni_problem *, double *scratch);
+                    const double *level_O, const double *E, const struct uni_problem *, struct uni_backend *, double *scratch);
 int64_t uni_joint_scratch(const struct uni_problem *);
 
 #endif

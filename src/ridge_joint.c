@@ -24,7 +24,16 @@ struct joint {
     double *m, *SL, *w;           /* (s), (D), (B,D) */
     int big;                      /* the eliminated variable */
     int64_t s;
+    double moved, size; /* sums of O |W - W_old|^2 and O |W|^2 */
+    int64_t pruned, skipped;
 };
+
+enum { MOST_SHARES = 16 }; /* clusters are solved in so many shares, each with its own scratch, whatever the number of threads */
+
+static int64_t shares_of(const struct uni_problem *p)
+{
+    return p->K < MOST_SHARES ? p->K : MOST_SHARES;
+}
 
 /* Most unknowns that can be left: the intercept and the levels of all variables but the smallest that can be eliminated. */
 static int64_t most_unknowns(const struct uni_problem *p)
@@ -35,10 +44,15 @@ static int64_t most_unknowns(const struct uni_problem *p)
     return 1 + p->B - largest;
 }
 
-int64_t uni_joint_scratch(const struct uni_problem *p)
+static int64_t share_scratch(const struct uni_problem *p)
 {
     int64_t s = most_unknowns(p);
-    return p->V == 1 ? 0 : p->G + 2 * p->B + 2 + p->B + 2 * s * s + 2 * s * p->D + 2 * s + p->D + p->B * p->D;
+    return p->G + 2 * p->B + 2 + p->B + 2 * s * s + 2 * s * p->D + 2 * s + p->D + p->B * p->D;
+}
+
+int64_t uni_joint_scratch(const struct uni_problem *p)
+{
+    return p->V == 1 ? 0 : shares_of(p) * share_scratch(p);
 }
 
 static void deal_out(struct joint *j, double *scratch)
@@ -248,25 +262,49 @@ static void store(struct joint *j, int64_t k, int solved, double *moved, double 
         }
 }
 
-int uni_ridge_joint(struct uni_ridge *ridge, float *W, float *level_W, float *Y, const double *S, const double *O,
-                    const double *level_O, const double *E, const struct uni_problem *p, double *scratch)
+struct shares {
+    struct joint all[MOST_SHARES];
+    double *scratch;
+};
+
+static void solve_share(void *context, int64_t share)
 {
-    struct joint j = {.ridge = ridge, .p = p, .S = S, .O = O, .level_O = level_O, .E = E, .W = W, .level_W = level_W, .Y = Y};
-    double moved = 0, size = 0;
+    struct shares *shares = context;
+    struct joint *j = &shares->all[share];
+    const struct uni_problem *p = j->p;
     int ordered = -1;
-    deal_out(&j, scratch);
-    ridge->pruned_pairs = ridge->skipped_clusters = 0;
-    for (int64_t k = 0; k < p->K; k++) {
-        int solved = choose(&j, k, &ridge->pruned_pairs);
-        ridge->skipped_clusters += !solved;
-        if (solved && j.big != ordered) {
-            order_groups(&j);
-            ordered = j.big;
+    deal_out(j, shares->scratch + share * share_scratch(p));
+    for (int64_t k = p->K * share / shares_of(p); k < p->K * (share + 1) / shares_of(p); k++) {
+        int solved = choose(j, k, &j->pruned);
+        j->skipped += !solved;
+        if (solved && j->big != ordered) {
+            order_groups(j);
+            ordered = j->big;
         }
-        solved = solved && solve_cluster(&j, k);
+        solved = solved && solve_cluster(j, k);
         if (solved)
-            uni_ridge_centroid(Y + k * p->D, j.b, j.s, p->D);
-        store(&j, k, solved, &moved, &size);
+            uni_ridge_centroid(j->Y + k * p->D, j->b, j->s, p->D);
+        store(j, k, solved, &j->moved, &j->size);
+    }
+}
+
+int uni_ridge_joint(struct uni_ridge *ridge, float *W, float *level_W, float *Y, const double *S, const double *O,
+                    const double *level_O, const double *E, const struct uni_problem *p, struct uni_backend *b, double *scratch)
+{
+    struct shares shares = {.scratch = scratch};
+    double moved = 0, size = 0;
+    for (int64_t i = 0; i < shares_of(p); i++)
+        shares.all[i] = (struct joint){
+            .ridge = ridge, .p = p, .S = S, .O = O, .level_O = level_O, .E = E, .W = W, .level_W = level_W, .Y = Y};
+    int err = b->each(b, shares_of(p), solve_share, &shares);
+    if (err)
+        return err;
+    ridge->pruned_pairs = ridge->skipped_clusters = 0;
+    for (int64_t i = 0; i < shares_of(p); i++) {
+        ridge->pruned_pairs += shares.all[i].pruned;
+        ridge->skipped_clusters += shares.all[i].skipped;
+        moved += shares.all[i].moved;
+        size += shares.all[i].size;
     }
     return uni_ridge_settle(ridge, moved, size);
 }

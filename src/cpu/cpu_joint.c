@@ -6,26 +6,23 @@
 
 #include "cpu_backend.h"
 
-enum { COLUMNS = 16, PIECES = 16 };
+enum { COLUMNS = 32, PIECES = 16 }; /* COLUMNS: whole vectors of every instruction set */
 
 /* (O and level_O of the block's pieces) += sign mass; came, unless NULL, the sum of all of it. */
 static void move_columns(struct uni_cpu *c, int64_t task, double sign, double *came)
 {
     const struct uni_problem *p = c->p;
-    const int64_t Kv = c->shape.Kv, from = task * COLUMNS, to = from + COLUMNS < Kv ? from + COLUMNS : Kv;
-    for (int64_t k = from; came && k < to; k++)
-        came[k] = 0;
+    const int64_t Kv = c->shape.Kv, from = task * COLUMNS, n = from + COLUMNS < Kv ? COLUMNS : Kv - from;
+    if (came)
+        memset(came + from, 0, (size_t)n * sizeof *came);
     for (int64_t piece = c->layout.block_first[c->block]; piece < c->layout.block_first[c->block + 1]; piece++) {
-        const float *mass = c->mass + piece * Kv;
+        const float *mass = c->mass + piece * Kv + from;
         const int32_t *level = p->group_level + (int64_t)c->layout.piece[piece].group * p->V;
-        double *O = c->O + c->layout.piece[piece].group * Kv;
-        for (int64_t k = from; k < to; k++)
-            O[k] += sign * mass[k];
+        c->kernels->move(c->O + c->layout.piece[piece].group * Kv + from, mass, sign, n);
         for (int v = 0; v < p->V; v++)
-            for (int64_t k = from; k < to; k++)
-                c->level_O[level[v] * Kv + k] += sign * mass[k];
-        for (int64_t k = from; came && k < to; k++)
-            came[k] += mass[k];
+            c->kernels->move(c->level_O + level[v] * Kv + from, mass, sign, n);
+        if (came)
+            c->kernels->move(came + from, mass, sign, n);
     }
 }
 

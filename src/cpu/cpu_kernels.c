@@ -443,6 +443,7 @@ const struct uni_cpu_kernels KERNELS = {
     .leave = leave,
     .penalty = penalty,
     .come_back = come_back,
+    .move = move,
     .add_moments = add_moments,
     .log_dot = log_dot,
     .nearest = nearest,

@@ -66,6 +66,8 @@ struct uni_cpu_kernels {
                     const double *theta, int V);
     /* It comes back: mass, which is G, *= P; O += mass; came += mass */
     void (*come_back)(const struct uni_shape *, float *mass, double *O, double *came, const float *P);
+    /* to (n) += sign mass, n whole vectors */
+    void (*move)(double *to, const float *mass, double sign, int64_t n);
     /* total (Dr,Kv) += S */
     void (*add_moments)(const struct uni_shape *, double *total, const float *S);
     /* sum_k weight O ln P, 0 ln 0 = 0 */

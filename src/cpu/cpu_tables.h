@@ -71,6 +71,12 @@ static void come_back(const struct uni_shape *s, float *mass, double *O, double 
     }
 }
 
+static void move(double *to, const float *mass, double sign, int64_t n)
+{
+    for (int64_t k = 0; k < n; k += WIDTH)
+        *(vd_at *)(to + k) += wide(mass + k) * sign;
+}
+
 static void add_moments(const struct uni_shape *s, double *total, const float *S)
 {
     for (int64_t i = 0; i < s->D * s->Kv; i += WIDTH)
