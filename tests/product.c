@@ -4,6 +4,23 @@
 
 #include <math.h>
 
+/* Before main: a forced instruction set that this processor lacks is no failure but a skip (77); UNI_TESTS and UNI_TESTS_SKIP are
+   patterns of the names of tests that are wanted and not wanted. */
+static void __attribute__((constructor)) heed_environment(void)
+{
+    struct uni_backend_info info;
+    const char *isa = getenv("UNISONO_ISA"), *wanted = getenv("UNI_TESTS"), *unwanted = getenv("UNI_TESTS_SKIP");
+    for (int i = 0; isa && uni_backend_at(i, &info); i++)
+        if (strcmp(info.name, "cpu") == 0 && !info.usable) {
+            printf("skipped: %s\n", info.detail);
+            exit(77);
+        }
+    if (wanted)
+        cmocka_set_test_filter(wanted);
+    if (unwanted)
+        cmocka_set_skip_filter(unwanted);
+}
+
 struct uni_matrix matrix_of(const struct made_data *data)
 {
     return (struct uni_matrix){.data = data->Z, .dtype = UNI_FLOAT32, .n_cells = data->n, .n_dims = data->d};
