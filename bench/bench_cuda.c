@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Times the CUDA backend: 10 rounds x 4 sweeps with the data on the card, stage by stage, and a whole run from the host's memory and
- * back.
+/* Times the CUDA backend: 10 rounds x 4 sweeps with the data on the card, stage by stage, and a whole run from the host's memory
+ * and back.
  *
  *     bench_cuda cells dims levels clusters [single [repeats]]
  *
- * One line: ms of a run (best and median of repeats), per round ms of each stage, bytes a cell of device memory, and the share of the
- * card's copy bandwidth that the run's least traffic comes to: each round reads base 6 times and writes it once, and reads Z twice.
+ * One line: ms of a run (best and median of repeats), per round ms of each stage, bytes a cell of device memory, and the share of
+ * the card's copy bandwidth that the run's least traffic comes to: each round reads base 6 times and writes it once, and reads Z
+ * twice.
  */
 #include <math.h>
 #include <stdio.h>
@@ -94,8 +95,8 @@ static void whole(struct job *j, float *out)
     check(uni_read(h, UNI_CORRECTED, out));
     double d = now();
     const struct uni_summary *s = uni_summary(h);
-    printf("  from the host and back: open %.0f, run %.1f (seeding %.1f, %lld rounds), read %.0f ms; %.2f GB on card and host\n", b - a, c - b,
-           1e3 * s->seconds_seed, (long long)s->n_rounds, d - c, (double)s->bytes / 1e9);
+    printf("  from the host and back: open %.0f, run %.1f (seeding %.1f, %lld rounds), read %.0f ms; %.2f GB on card and host\n",
+           b - a, c - b, 1e3 * s->seconds_seed, (long long)s->n_rounds, d - c, (double)s->bytes / 1e9);
     uni_close(h);
 }
 
@@ -120,7 +121,7 @@ int main(int argc, char **argv)
     j.start = malloc((size_t)(K * d) * sizeof(float));
     j.Y = malloc((size_t)(K * d) * sizeof(float));
     check(uni_problem_open(&j.cells, &j.warnings, n, d, &j.batch, 1, &j.options));
-    check(uni_problem_sort(&j.cells, &j.batch, &j.options));
+    check(uni_problem_sort(&j.cells, &j.options));
     check(uni_problem_settle(&j.cells, &j.options, K));
     check(uni_cuda_backend(&j.b));
     double opened = now();
@@ -136,9 +137,11 @@ int main(int argc, char **argv)
     qsort(times, (size_t)repeats, sizeof *times, by_size);
     for (int i = 0; i < 3; i++)
         run_rounds(&j, 1);
-    double Kp = (double)((K + 7) / 8 * 8), Dz = (double)((d + 3) / 4 * 4), traffic = ROUNDS * (7 * Kp * (single ? 4 : 2) + 2 * Dz * 4) * (double)n;
+    double Kp = (double)((K + 7) / 8 * 8), Dz = (double)((d + 3) / 4 * 4),
+           traffic = ROUNDS * (7 * Kp * (single ? 4 : 2) + 2 * Dz * 4) * (double)n;
     double bytes = (double)j.b.bytes(&j.cells.problem, j.cells.group_cells) / (double)n;
-    printf("%lld x %lld, %lld levels, K %lld, %s: run best %.2f median %.2f ms (%.3f ms/M); a round: assign %.3f sweeps %.3f solve %.3f, first assign "
+    printf("%lld x %lld, %lld levels, K %lld, %s: run best %.2f median %.2f ms (%.3f ms/M); a round: assign %.3f sweeps %.3f "
+           "solve %.3f, first assign "
            "%.3f ms; %.0f bytes a cell; %.0f %% of %.0f GB/s; open %.0f ms\n",
            (long long)n, (long long)d, (long long)levels, (long long)K, single ? "single" : "half", times[0], times[repeats / 2],
            times[repeats / 2] / (double)n * 1e6, j.stage[0] / 27, j.stage[1] / 30, j.stage[2] / 30, j.stage[3] / 3, bytes,

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The pass before the sweeps, on tensor cores: D <= 64, K <= 128. A warp takes a tile of 16 cells of one piece from memory to memory in
-   registers: R from base and P, z = normalise(Z - R W), base = softmax(-2 (1 - z.Y) / sigma). Products are of halves, each factor split
-   in two (hi hi + hi lo + lo hi): some 22 bits. With `out` the pass stops at Z - R W: what is read in the end. */
+/* The pass before the sweeps, on tensor cores: D <= 64, K <= 128. A warp takes a tile of 16 cells of one piece from memory to
+   memory in registers: R from base and P, z = normalise(Z - R W), base = softmax(-2 (1 - z.Y) / sigma). Products are of halves,
+   each factor split in two (hi hi + hi lo + lo hi): some 22 bits. With `out` the pass stops at Z - R W: what is read in the end.
+ */
 #include "cuda_backend.h"
 #include "cuda_columns.cuh"
 #include "cuda_device.cuh"
 
 enum { WARPS = 12 };
-#define R_SCALE 1024.0f /* and W_scale, Z_SCALE: low halves stay out of the subnormals */
-#define Z_SCALE 128.0f
 
 /* A bulk copy of a tile's rows into shared memory, and the barrier that tells when they are there. */
 struct stage {
@@ -48,9 +47,11 @@ __device__ __forceinline__ void take_rows(float (&r)[KT][4], const char *rows, i
             bool inside = valid && k < Kp;
             if (SINGLE) {
                 const float4 zero = make_float4(0, 0, 0, 0);
-                float4 a = inside ? *(const float4 *)(row + 4 * k) : zero, b = inside ? *(const float4 *)(row + 4 * k + 16) : zero;
+                float4 a = inside ? *(const float4 *)(row + 4 * k) : zero,
+                       b = inside ? *(const float4 *)(row + 4 * k + 16) : zero;
                 r[4 * J][2 * h] = a.x, r[4 * J][2 * h + 1] = a.y, r[4 * J + 1][2 * h] = a.z, r[4 * J + 1][2 * h + 1] = a.w;
-                r[4 * J + 2][2 * h] = b.x, r[4 * J + 2][2 * h + 1] = b.y, r[4 * J + 3][2 * h] = b.z, r[4 * J + 3][2 * h + 1] = b.w;
+                r[4 * J + 2][2 * h] = b.x, r[4 * J + 2][2 * h + 1] = b.y, r[4 * J + 3][2 * h] = b.z,
+                                 r[4 * J + 3][2 * h + 1] = b.w;
             } else {
                 uint4 raw = inside ? *(const uint4 *)(row + 2 * k) : make_uint4(0, 0, 0, 0);
                 const uint32_t word[4] = {raw.x, raw.y, raw.z, raw.w};
@@ -76,7 +77,8 @@ __device__ __forceinline__ void take_rows(float (&r)[KT][4], const char *rows, i
 }
 
 template <int KT, int SINGLE>
-__device__ __forceinline__ void put_rows(const float (&e)[KT][4], char *rows, int Kp, int g, int t, bool low, bool high, float f0, float f1)
+__device__ __forceinline__ void put_rows(const float (&e)[KT][4], char *rows, int Kp, int g, int t, bool low, bool high, float f0,
+                                         float f1)
 {
 #pragma unroll
     for (int h = 0; h < 2; h++) {
@@ -90,9 +92,10 @@ __device__ __forceinline__ void put_rows(const float (&e)[KT][4], char *rows, in
             if (k >= Kp)
                 continue;
             if (SINGLE) {
-                *(float4 *)(row + 4 * k) = make_float4(e[4 * J][2 * h] * f, e[4 * J][2 * h + 1] * f, e[4 * J + 1][2 * h] * f, e[4 * J + 1][2 * h + 1] * f);
-                *(float4 *)(row + 4 * k + 16) =
-                    make_float4(e[4 * J + 2][2 * h] * f, e[4 * J + 2][2 * h + 1] * f, e[4 * J + 3][2 * h] * f, e[4 * J + 3][2 * h + 1] * f);
+                *(float4 *)(row + 4 * k) = make_float4(e[4 * J][2 * h] * f, e[4 * J][2 * h + 1] * f, e[4 * J + 1][2 * h] * f,
+                                                       e[4 * J + 1][2 * h + 1] * f);
+                *(float4 *)(row + 4 * k + 16) = make_float4(e[4 * J + 2][2 * h] * f, e[4 * J + 2][2 * h + 1] * f,
+                                                            e[4 * J + 3][2 * h] * f, e[4 * J + 3][2 * h + 1] * f);
             } else {
                 uint32_t w[4];
 #pragma unroll
@@ -145,7 +148,8 @@ template <int KT> __device__ __forceinline__ void penalise(float (&r)[KT][4], co
         r[j][0] *= f0, r[j][1] *= f0, r[j][2] *= f1, r[j][3] *= f1;
 }
 
-/* acc (16 x 8 NT) += a (16 x 8 MT) b, b in fragments: hi 0, hi 1, lo 0, lo 1 a lane. The last step of an odd MT is a short one. */
+/* acc (16 x 8 NT) += a (16 x 8 MT) b, b in fragments: hi 0, hi 1, lo 0, lo 1 a lane. The last step of an odd MT is a short one.
+ */
 template <bool SHORT> __device__ __forceinline__ void step(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
     if (SHORT)
@@ -155,7 +159,8 @@ template <bool SHORT> __device__ __forceinline__ void step(float (&d)[4], const 
 }
 
 template <int NT, bool SHORT>
-__device__ __forceinline__ void product_step(float (&acc)[NT][4], const uint32_t (&hi)[4], const uint32_t (&lo)[4], const uint4 *fragments)
+__device__ __forceinline__ void product_step(float (&acc)[NT][4], const uint32_t (&hi)[4], const uint32_t (&lo)[4],
+                                             const uint4 *fragments)
 {
 #pragma unroll
     for (int first = 0; first < NT; first += 4) { /* four sums at a time: none waits for its last product */
@@ -175,7 +180,8 @@ __device__ __forceinline__ void product_step(float (&acc)[NT][4], const uint32_t
     }
 }
 
-template <int MT, int NT> __device__ __forceinline__ void product(float (&acc)[NT][4], const float (&a)[MT][4], const uint4 *fragments, int lane)
+template <int MT, int NT>
+__device__ __forceinline__ void product(float (&acc)[NT][4], const float (&a)[MT][4], const uint4 *fragments, int lane)
 {
 #pragma unroll
     for (int s = 0; s < (MT + 1) / 2; s++) {
@@ -194,7 +200,8 @@ template <int MT, int NT> __device__ __forceinline__ void product(float (&acc)[N
 
 /* z = Z - acc scale: the tile's rows, zero where there is no row */
 template <int DT>
-__device__ __forceinline__ void subtract(float (&z)[DT][4], const float *Z, const uni_cuda_view &v, int g, int t, bool low, bool high, float scale)
+__device__ __forceinline__ void subtract(float (&z)[DT][4], const float *Z, const uni_cuda_view &v, int g, int t, bool low,
+                                         bool high, float scale)
 {
 #pragma unroll
     for (int j = 0; j < DT; j++) {
@@ -207,7 +214,8 @@ __device__ __forceinline__ void subtract(float (&z)[DT][4], const float *Z, cons
     }
 }
 
-/* Unit length, times Z_SCALE; a row of zeros stays. Squares may over- or underflow: then the row is scaled by its largest entry first. */
+/* Unit length, times Z_SCALE; a row of zeros stays. Squares may over- or underflow: then the row is scaled by its largest entry
+ * first. */
 template <int DT> __device__ __forceinline__ void normalise(float (&z)[DT][4])
 {
 #pragma unroll
@@ -240,7 +248,8 @@ template <int DT> __device__ __forceinline__ void normalise(float (&z)[DT][4])
 
 /* Both parts of the objective for R = base of one row: base = e f, dist = -sigma (ln base + L). */
 template <int KT>
-__device__ __forceinline__ void fit_of_row(double *fit, const float (&e)[KT][4], const float *sigma, int Kp, int t, int h, float f, float L, bool valid)
+__device__ __forceinline__ void fit_of_row(double *fit, const float (&e)[KT][4], const float *sigma, int Kp, int t, int h,
+                                           float f, float L, bool valid)
 {
     float weights = 0, entropy = 0;
 #pragma unroll
@@ -286,7 +295,8 @@ struct pass {
 };
 
 template <int DT>
-__device__ __forceinline__ void put_out(const float (&z)[DT][4], const pass &p, uint32_t row, int D, int g, int t, bool low, bool high)
+__device__ __forceinline__ void put_out(const float (&z)[DT][4], const pass &p, uint32_t row, int D, int g, int t, bool low,
+                                        bool high)
 {
     float *first = p.out + ((int64_t)row + g - p.row_from) * D, *second = first + 8 * D;
 #pragma unroll
@@ -303,8 +313,9 @@ __device__ __forceinline__ void put_out(const float (&z)[DT][4], const pass &p, 
 
 /* base of z's rows, L, and the sums of base. */
 template <int KT, int DT, int SINGLE>
-__device__ __forceinline__ void make_base(const uni_cuda_view &v, const pass &p, uint32_t row, const float (&z)[DT][4], const uint4 *Y,
-                                          const float2 *logit, float (&sum)[KT][2], double *fit, int lane, bool low, bool high)
+__device__ __forceinline__ void make_base(const uni_cuda_view &v, const pass &p, uint32_t row, const float (&z)[DT][4],
+                                          const uint4 *Y, const float2 *logit, float (&sum)[KT][2], double *fit, int lane,
+                                          bool low, bool high)
 {
     int g = lane / 4, t = lane % 4;
     float e[KT][4], most0 = -1e30f, most1 = -1e30f, mass0 = 0, mass1 = 0;
@@ -315,7 +326,8 @@ __device__ __forceinline__ void make_base(const uni_cuda_view &v, const pass &p,
 #pragma unroll
     for (int j = 0; j < KT; j++) {
         float4 l = *(const float4 *)(logit + 8 * j + 2 * t);
-        e[j][0] = e[j][0] * l.x + l.y, e[j][1] = e[j][1] * l.z + l.w, e[j][2] = e[j][2] * l.x + l.y, e[j][3] = e[j][3] * l.z + l.w;
+        e[j][0] = e[j][0] * l.x + l.y, e[j][1] = e[j][1] * l.z + l.w, e[j][2] = e[j][2] * l.x + l.y,
+        e[j][3] = e[j][3] * l.z + l.w;
         most0 = fmaxf(most0, fmaxf(e[j][0], e[j][1]));
         most1 = fmaxf(most1, fmaxf(e[j][2], e[j][3]));
     }
@@ -332,7 +344,8 @@ __device__ __forceinline__ void make_base(const uni_cuda_view &v, const pass &p,
 #pragma unroll
     for (int j = 0; j < KT; j++)
         sum[j][0] += e[j][0] * f0 + e[j][2] * f1, sum[j][1] += e[j][1] * f0 + e[j][3] * f1;
-    put_rows<KT, SINGLE>(e, (char *)v.base + (int64_t)row * v.Kp * (SINGLE ? 4 : 2), v.Kp, g, t, low, high, f0 * BASE_SCALE, f1 * BASE_SCALE);
+    put_rows<KT, SINGLE>(e, (char *)v.base + (int64_t)row * v.Kp * (SINGLE ? 4 : 2), v.Kp, g, t, low, high, f0 * BASE_SCALE,
+                         f1 * BASE_SCALE);
     float L0 = logf(mass0) + most0 * LN_2, L1 = logf(mass1) + most1 * LN_2;
     if (t == 0 && low)
         v.L[row + g] = L0;
@@ -346,8 +359,9 @@ __device__ __forceinline__ void make_base(const uni_cuda_view &v, const pass &p,
 
 /* A warp's tiles of one group, one after another; the next one's rows come while this one is worked on. */
 template <int KT, int DT, int SINGLE>
-__device__ __forceinline__ void warp_tiles(const uni_cuda_view &v, const pass &p, uint32_t from, uint32_t to, stage &st, const char *smem,
-                                           const uint4 *W, const uint4 *Y, const float2 *logit, float (&sum)[KT][2], int &piece, double *fit)
+__device__ __forceinline__ void warp_tiles(const uni_cuda_view &v, const pass &p, uint32_t from, uint32_t to, stage &st,
+                                           const char *smem, const uint4 *W, const uint4 *Y, const float2 *logit,
+                                           float (&sum)[KT][2], int &piece, double *fit)
 {
     int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     uni_cuda_tile tile = {0, 0}, next = from < to ? v.tile[from] : tile;
@@ -371,7 +385,8 @@ __device__ __forceinline__ void warp_tiles(const uni_cuda_view &v, const pass &p
         arrive(st);
         if (p.corrected) {
             float r[KT][4];
-            take_rows<KT, SINGLE>(r, smem + WARPS * TILE * v.Dz * 4 + (int)(threadIdx.x / 32) * TILE * v.Kp * (SINGLE ? 4 : 2), v.Kp, g, t, low, high);
+            take_rows<KT, SINGLE>(r, smem + WARPS * TILE * v.Dz * 4 + (int)(threadIdx.x / 32) * TILE * v.Kp * (SINGLE ? 4 : 2),
+                                  v.Kp, g, t, low, high);
             penalise<KT>(r, v.pen + (int64_t)now * v.Kp, v.Kp, t);
             product<KT, DT>(z, r, W, lane);
         }
@@ -423,7 +438,8 @@ template <int KT, int DT, int SINGLE> __global__ void __launch_bounds__(WARPS * 
                 W[i] = v.W_fragments[(int64_t)g * W_WORDS + i];
             __syncthreads();
         }
-        warp_tiles<KT, DT, SINGLE>(v, p, at + (stop - at) * warp / WARPS, at + (stop - at) * (warp + 1) / WARPS, st, rows, W, Y, logit, sum, piece, fit);
+        warp_tiles<KT, DT, SINGLE>(v, p, at + (stop - at) * warp / WARPS, at + (stop - at) * (warp + 1) / WARPS, st, rows, W, Y,
+                                   logit, sum, piece, fit);
         at = stop;
     }
     if (piece >= 0)
@@ -454,7 +470,8 @@ template <int KT, int DT> static int launch_single(const struct uni_cuda *c, con
 
 int uni_cuda_assign_fast(const struct uni_cuda *c, const struct uni_cuda_pass *how, int blocks, cudaStream_t stream)
 {
-    pass p = {how->from, how->to, how->corrected, how->fit, c->parity, (float)(1 / (R_SCALE * c->W_scale)), how->out, how->row_from};
+    pass p = {how->from, how->to,      how->corrected, how->fit, c->parity, (float)(1 / (R_SCALE * c->W_scale)),
+              how->out,  how->row_from};
     switch (c->fast.kt * 10 + c->fast.dt) {
     case 84:
         return launch_single<8, 4>(c, p, blocks, stream);
@@ -469,62 +486,4 @@ int uni_cuda_assign_fast(const struct uni_cuda *c, const struct uni_cuda_pass *h
     default:
         return launch_single<16, 8>(c, p, blocks, stream);
     }
-}
-
-/* ---- fragments ----------------------------------------------------------------------------------------------------------- */
-
-__device__ __forceinline__ void put_fragment(uint4 *to, const float (&b)[4])
-{
-    uint4 f;
-    split_pair(b[0], b[1], f.x, f.z);
-    split_pair(b[2], b[3], f.y, f.w);
-    *to = f;
-}
-
-/* W of every group as the second factor of R W: step s, columns 8n .., lane */
-__global__ void pack_W(uni_cuda_view v, const float *W, int KT, int DT, float scale)
-{
-    int words = (KT + 1) / 2 * DT * 32;
-    const float *from = W + (int64_t)blockIdx.x * v.K * v.D;
-    for (int i = threadIdx.x; i < words; i += blockDim.x) {
-        int lane = i % 32, n = i / 32 % DT, s = i / 32 / DT, d = 8 * n + lane / 4, t = lane % 4;
-        float b[4];
-        for (int e = 0; e < 4; e++) {
-            int j = 2 * s + e / 2, k = j < KT ? assign_column(KT, j, 2 * t + e % 2) : v.K;
-            b[e] = k < v.K && d < v.D ? from[(int64_t)k * v.D + d] * scale : 0;
-        }
-        put_fragment(v.W_fragments + (int64_t)blockIdx.x * words + i, b);
-    }
-}
-
-/* Y as the second factor of z Y'. */
-__global__ void pack_Y(uni_cuda_view v, int KT, int DT)
-{
-    int words = (DT + 1) / 2 * KT * 32;
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < words; i += gridDim.x * blockDim.x) {
-        int lane = i % 32, n = i / 32 % KT, s = i / 32 / KT, t = lane % 4, k = assign_column(KT, n, lane / 4);
-        float b[4];
-        for (int e = 0; e < 4; e++) {
-            int d = 16 * s + 8 * (e / 2) + 2 * t + e % 2;
-            b[e] = k < v.K && d < v.D ? v.Y[(int64_t)k * v.D + d] * Z_SCALE : 0;
-        }
-        put_fragment(v.Y_fragments + i, b);
-    }
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < 8 * KT; i += gridDim.x * blockDim.x) {
-        int k = assign_column(KT, i / 8, i % 8);
-        float scale = k < v.K ? 2 * 1.44269504f / v.sigma[k] : 0;
-        v.logit[i] = k < v.K ? make_float2(scale / (Z_SCALE * Z_SCALE), -scale) : make_float2(0, -1e30f);
-    }
-}
-
-int uni_cuda_pack_W(const struct uni_cuda *c, const float *W, cudaStream_t stream)
-{
-    pack_W<<<c->v.G, 256, 0, stream>>>(c->v, W, c->fast.kt, c->fast.dt, (float)c->W_scale);
-    return CUDA(cudaGetLastError());
-}
-
-int uni_cuda_pack_Y(const struct uni_cuda *c, cudaStream_t stream)
-{
-    pack_Y<<<8, 256, 0, stream>>>(c->v, c->fast.kt, c->fast.dt);
-    return CUDA(cudaGetLastError());
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The CUDA backend: the seam's operations on one device. What it holds is opened in cuda_open.cu; the kernels are in files of their own. */
+/* The CUDA backend: the seam's operations on one device. What it holds is opened in cuda_open.cu; the kernels are in files of
+ * their own. */
 #include <stdio.h>
 #include <string.h>
 
@@ -46,7 +47,8 @@ static int take_W(struct uni_cuda *c, const float *W)
 {
     int err = 0;
     if (W && W != UNI_KEPT) {
-        TRY(CUDA(cudaMemcpyAsync(c->v.W[c->W_now], W, (size_t)(c->p->G * c->p->K * c->p->D) * sizeof *W, cudaMemcpyHostToDevice, c->stream)));
+        TRY(CUDA(cudaMemcpyAsync(c->v.W[c->W_now], W, (size_t)(c->p->G * c->p->K * c->p->D) * sizeof *W, cudaMemcpyHostToDevice,
+                                 c->stream)));
         c->packed = 0;
     }
     if (W && c->fast.kt && !c->packed) {
@@ -218,7 +220,8 @@ static int cuda_tables(struct uni_backend *b, double *O, float *W)
     struct uni_cuda *c = cuda_of(b);
     TRY(CUDA(cudaSetDevice(c->device)));
     if (W)
-        TRY(CUDA(cudaMemcpyAsync(W, c->v.W[c->W_now], (size_t)(c->p->G * c->p->K * c->p->D) * sizeof *W, cudaMemcpyDeviceToHost, c->stream)));
+        TRY(CUDA(cudaMemcpyAsync(W, c->v.W[c->W_now], (size_t)(c->p->G * c->p->K * c->p->D) * sizeof *W, cudaMemcpyDeviceToHost,
+                                 c->stream)));
     TRY(give_O(c, O));
 done:
     return err;
@@ -245,8 +248,8 @@ static int cuda_each(struct uni_backend *b, int64_t n, void (*task)(void *, int6
     return UNI_OK;
 }
 
-static int cuda_nearest(struct uni_backend *b, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M, const float *Y,
-                        int64_t n)
+static int cuda_nearest(struct uni_backend *b, int32_t *index, float *score, double *sum, int64_t *count, const float *X,
+                        int64_t M, const float *Y, int64_t n)
 {
     int err = begin(cuda_of(b));
     return err ? err : uni_cuda_nearest(b, index, score, sum, count, X, M, Y, n);
@@ -261,8 +264,8 @@ int uni_cuda_checked(cudaError_t status, const char *call)
     if (status == cudaSuccess)
         return UNI_OK;
     (void)cudaGetLastError(); /* else the next call would report it again */
-    return uni_cuda_lib->fail(status == cudaErrorMemoryAllocation ? UNI_MEMORY : UNI_DEVICE, "%s (%s) from %.120s", cudaGetErrorString(status),
-                              cudaGetErrorName(status), call);
+    return uni_cuda_lib->fail(status == cudaErrorMemoryAllocation ? UNI_MEMORY : UNI_DEVICE, "%s (%s) from %.120s",
+                              cudaGetErrorString(status), cudaGetErrorName(status), call);
 }
 
 static int device_count(int *count)
@@ -273,7 +276,8 @@ static int device_count(int *count)
     (void)cudaGetLastError();
     int driver = 0;
     if (status == cudaErrorNoDevice || (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0))
-        return uni_cuda_lib->fail(UNI_BACKEND, "no CUDA device: this machine has no NVIDIA card, or no driver for it; use backend cpu, or auto");
+        return uni_cuda_lib->fail(
+            UNI_BACKEND, "no CUDA device: this machine has no NVIDIA card, or no driver for it; use backend cpu, or auto");
     return uni_cuda_lib->fail(UNI_BACKEND, "no CUDA device can be used: %s; use backend cpu", cudaGetErrorString(status));
 }
 
@@ -317,8 +321,9 @@ static int plugin_describe(struct uni_backend_info *info)
     }
     (void)cudaDriverGetVersion(&driver);
     info->usable = card.major >= 8;
-    snprintf(info->detail, sizeof info->detail, "%.60s, %.1f of %.1f GB free, driver for CUDA %d.%d%s", card.name, (double)free_bytes / 1e9,
-             (double)total / 1e9, driver / 1000, driver % 1000 / 10, card.major >= 8 ? "" : ": older than compute capability 8.0");
+    snprintf(info->detail, sizeof info->detail, "%.60s, %.1f of %.1f GB free, driver for CUDA %d.%d%s", card.name,
+             (double)free_bytes / 1e9, (double)total / 1e9, driver / 1000, driver % 1000 / 10,
+             card.major >= 8 ? "" : ": older than compute capability 8.0");
     return 1;
 }
 
@@ -326,7 +331,8 @@ static const struct uni_cuda_plugin face = {UNI_CUDA_ABI, plugin_backend, plugin
 
 extern "C" __attribute__((visibility("default"))) const struct uni_cuda_plugin *uni_cuda_plugin(const struct uni_cuda_host *host)
 {
-    if (host->abi != UNI_CUDA_ABI || host->problem_bytes != sizeof(struct uni_problem) || host->backend_bytes != sizeof(struct uni_backend))
+    if (host->abi != UNI_CUDA_ABI || host->problem_bytes != sizeof(struct uni_problem) ||
+        host->backend_bytes != sizeof(struct uni_backend))
         return NULL;
     uni_cuda_lib = host;
     return &face;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the CUDA backend's files share. Rows lie as the problem has them, by (group, block). Pieces with cells are numbered by (block,
-   group), so that a step of a sweep is a range of them; after the P pieces come Q more that stand for all groups together: the parts
-   of r. Sums over cells are 64-bit integers, added in any order with the same result. Letters: backend.h. */
+/* What the CUDA backend's files share. Rows lie as the problem has them, by (group, block). Pieces with cells are numbered by
+   (block, group), so that a step of a sweep is a range of them; after the P pieces come Q more that stand for all groups
+   together: the parts of r. Sums over cells are 64-bit integers, added in any order with the same result. Letters: backend.h. */
 #ifndef UNI_CUDA_BACKEND_H
 #define UNI_CUDA_BACKEND_H
 
@@ -10,16 +10,16 @@
 
 #include "cuda_plugin.h"
 
-#define BASE_SCALE 32768.0f /* keeps small assignments out of half precision's subnormals */
+#define BASE_SCALE 32768.0f     /* keeps small assignments out of half precision's subnormals */
 #define MASS_SCALE 4294967296.0 /* of the sums in M and X: 2^32, so at most 2^30 rows */
 
 enum {
-    TILE = 16,        /* rows of a tile: all of one piece; a piece's last may be part-filled */
+    TILE = 16,         /* rows of a tile: all of one piece; a piece's last may be part-filled */
     BATCH_PIECES = 16, /* most pieces, */
-    WARP_ROWS = 1024, /* and rows a warp, of a batch of a step: their sums are float32 */
+    WARP_ROWS = 1024,  /* and rows a warp, of a batch of a step: their sums are float32 */
     STEP_WARPS = 8,
     ENTROPY_BLOCKS = 512,
-    MOVED_PARTS = 8   /* a group */
+    MOVED_PARTS = 8 /* a group */
 };
 
 extern const struct uni_cuda_host *uni_cuda_lib;
@@ -27,10 +27,10 @@ extern const struct uni_cuda_host *uni_cuda_lib;
 /* cudaSuccess, or a sentence that names the call. */
 int uni_cuda_checked(cudaError_t, const char *call);
 #define CUDA(call) uni_cuda_checked((call), #call)
-#define TRY(call)                \
-    do {                         \
-        if ((err = (call)) != 0) \
-            goto done;           \
+#define TRY(call)                                                                                                                \
+    do {                                                                                                                         \
+        if ((err = (call)) != 0)                                                                                                 \
+            goto done;                                                                                                           \
     } while (0)
 
 struct uni_cuda_piece {
@@ -47,50 +47,52 @@ struct uni_cuda_tile { /* rows row .. row + n - 1 of a piece; n is the low five 
     uint32_t row, packed;
 };
 
-struct uni_cuda_batch { /* rows from .. to - 1 of a block; its pieces are consecutive, none: no rows; next: -1, or another for the same threads */
+struct uni_cuda_batch { /* rows from .. to - 1 of a block; its pieces are consecutive, none: no rows; next: -1, or another for the
+                           same threads */
     uint32_t from, to;
     int32_t piece, pieces, next, unused;
 };
 
-/* What kernels are told: sizes and device arrays. Table rows are Kp long (K padded to 8), rows of Z Dz (D padded to 4); zeros there. */
+/* What kernels are told: sizes and device arrays. Table rows are Kp long (K padded to 8), rows of Z Dz (D padded to 4); zeros
+ * there. */
 struct uni_cuda_view {
     int64_t N, N_all;
     int D, Dz, K, Kp, G, Q, P, single;
     int grid; /* blocks of a step: also how its batches are dealt out */
     int tiles;
-    int step_rows; /* most rows of a warp in a step */
-    int batch_pieces; /* most pieces of a batch */
-    float *Z;                      /* (N_all,Dz) */
-    void *base;                    /* (N,Kp) */
-    float *L;                      /* (N) */
-    float *row_scale;              /* (N) 1 / s, of the plain moments */
-    struct uni_cuda_piece *piece;  /* (P + Q) */
-    struct uni_cuda_tile *tile;    /* (tiles) in the order of the rows */
-    uint32_t *group_tile;          /* (G + 1) */
-    struct uni_cuda_batch *batch;  /* (Q,grid), then those that others name as next */
-    int *block_piece;              /* (Q + 1) */
-    int *group_last;               /* (G + 1) the last piece of each group; of r */
-    double *group_cells;           /* (G) */
-    double *lambda;                /* (G) fixed; 0: automatic */
-    float *pen;                    /* (P,Kp) penalties of each piece's last update */
-    long long *M[2];               /* (P + Q,Kp) each piece's part of O, of this sweep and of the one before, by turns */
-    long long *X;                  /* (P + Q,Kp) O without the piece, when it was last updated */
-    long long *S;                  /* (G,K,D) moments times S_scale */
+    int step_rows;                /* most rows of a warp in a step */
+    int batch_pieces;             /* most pieces of a batch */
+    float *Z;                     /* (N_all,Dz) */
+    void *base;                   /* (N,Kp) */
+    float *L;                     /* (N) */
+    float *row_scale;             /* (N) 1 / s, of the plain moments */
+    struct uni_cuda_piece *piece; /* (P + Q) */
+    struct uni_cuda_tile *tile;   /* (tiles) in the order of the rows */
+    uint32_t *group_tile;         /* (G + 1) */
+    struct uni_cuda_batch *batch; /* (Q,grid), then those that others name as next */
+    int *block_piece;             /* (Q + 1) */
+    int *group_last;              /* (G + 1) the last piece of each group; of r */
+    double *group_cells;          /* (G) */
+    double *lambda;               /* (G) fixed; 0: automatic */
+    float *pen;                   /* (P,Kp) penalties of each piece's last update */
+    long long *M[2];              /* (P + Q,Kp) each piece's part of O, of this sweep and of the one before, by turns */
+    long long *X;                 /* (P + Q,Kp) O without the piece, when it was last updated */
+    long long *S;                 /* (G,K,D) moments times S_scale */
     double S_scale;
-    double *O, *ridge, *weight;    /* (G,K) O; lambda, negative where the pair is left out; q */
-    double *c;                     /* (K,D) */
-    float *W[2];                   /* (G,K,D) corrections: new and last */
-    float *Y;                      /* (K,D) */
+    double *O, *ridge, *weight; /* (G,K) O; lambda, negative where the pair is left out; q */
+    double *c;                  /* (K,D) */
+    float *W[2];                /* (G,K,D) corrections: new and last */
+    float *Y;                   /* (K,D) */
     uint4 *W_fragments, *Y_fragments;
-    float *Yt;                     /* (D,Kp) for the plain path */
-    float2 *logit;                 /* (Kp) v = logit.x (z . Y) + logit.y, in base 2, in the order of the pass's columns */
-    float *sigma;                  /* (Kp) */
-    double *part;                  /* (parts) of the objective, from the last pass */
-    double *entropy;               /* (ENTROPY_BLOCKS) */
-    double *diversity;             /* (G) */
-    double *moved;                 /* (G,MOVED_PARTS,2) */
-    int *cluster;                  /* (2,K) kept levels; degenerate */
-    double *result;                /* see enum */
+    float *Yt;         /* (D,Kp) for the plain path */
+    float2 *logit;     /* (Kp) v = logit.x (z . Y) + logit.y, in base 2, in the order of the pass's columns */
+    float *sigma;      /* (Kp) */
+    double *part;      /* (parts) of the objective, from the last pass */
+    double *entropy;   /* (ENTROPY_BLOCKS) */
+    double *diversity; /* (G) */
+    double *moved;     /* (G,MOVED_PARTS,2) */
+    int *cluster;      /* (2,K) kept levels; degenerate */
+    double *result;    /* see enum */
 };
 
 /* What goes back to the host after a sweep or a solve. */
@@ -127,24 +129,24 @@ struct uni_cuda {
     cudaStream_t stream;
     int device, cores; /* multiprocessors */
     int64_t threads;
-    char *block;       /* the device memory */
-    void *pinned;      /* results and centroids on their way */
+    char *block;                  /* the device memory */
+    void *pinned;                 /* results and centroids on their way */
     struct uni_cuda_lanes *lanes; /* threads' buffers for rows in and out */
     struct uni_cuda_lists lists;
     /* of the seeding */
     float *seed_X, *seed_Y, *seed_score;
     int32_t *seed_index;
     long long *seed_sum;
-    int packed;        /* W_fragments are those of W[W_now] */
-    int Y_known;       /* Y and what is made of it are those of the last solve, which lie in pinned */
+    int packed;  /* W_fragments are those of W[W_now] */
+    int Y_known; /* Y and what is made of it are those of the last solve, which lie in pinned */
     cudaEvent_t answer;
-    int levels_known;  /* group_cells and lambda are there */
-    int parity;        /* M[parity] has the last sweep's parts */
-    int W_now;         /* W[W_now] has the last corrections */
+    int levels_known; /* group_cells and lambda are there */
+    int parity;       /* M[parity] has the last sweep's parts */
+    int W_now;        /* W[W_now] has the last corrections */
     int one_sigma;
     double W_scale;
-    float largest;     /* of |Z| */
-    int early;         /* the card has programmatic dependent launch */
+    float largest;                     /* of |Z| */
+    int early;                         /* the card has programmatic dependent launch */
     struct uni_cuda_graph graph[2][3]; /* by parity; without fit, with one sigma's, with any */
 };
 
@@ -161,9 +163,9 @@ int uni_cuda_rows_out(struct uni_cuda *, enum uni_cells, int corrected, void *ds
 
 /* ---- launches: queued on a stream; errors are found by uni_cuda_checked(cudaGetLastError()) */
 struct uni_cuda_pass {
-    uint32_t from, to;     /* tiles */
-    int corrected;         /* by W[W_now], packed */
-    float *out;            /* rows of D, from row_from on: only correct; NULL: go on to base */
+    uint32_t from, to; /* tiles */
+    int corrected;     /* by W[W_now], packed */
+    float *out;        /* rows of D, from row_from on: only correct; NULL: go on to base */
     int64_t row_from;
     int fit;
 };
@@ -180,7 +182,7 @@ int uni_cuda_start_tables(struct uni_cuda *, cudaStream_t);
 int uni_cuda_end_tables(struct uni_cuda *, int parts, int fit_of_base, int terms, cudaStream_t);
 int uni_cuda_turn_Y(const struct uni_cuda *, cudaStream_t);
 int uni_cuda_ridge(struct uni_cuda *, double alpha, double cutoff, cudaStream_t);
-int uni_cuda_nearest(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M, const float *Y,
-                     int64_t n);
+int uni_cuda_nearest(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M,
+                     const float *Y, int64_t n);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which cluster a column of the tensor cores' tiles is. A product does not care about the order of its columns, so they are taken in the
-   order in which a thread can load and store 16 bytes of base at once. g = lane / 4, t = lane % 4. */
+/* Which cluster a column of the tensor cores' tiles is. A product does not care about the order of its columns, so they are taken
+   in the order in which a thread can load and store 16 bytes of base at once. g = lane / 4, t = lane % 4. */
 #ifndef UNI_CUDA_COLUMNS_CUH
 #define UNI_CUDA_COLUMNS_CUH
 

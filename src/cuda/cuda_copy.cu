@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows in, sorted on the way, and out, back in the caller's order. Some host threads gather or scatter, each through two small pinned
-   buffers of its own and on a stream of its own: the caller's array is neither pinned nor copied whole. */
+/* Rows in, sorted on the way, and out, back in the caller's order. Some host threads gather or scatter, each through two small
+   pinned buffers of its own and on a stream of its own: the caller's array is neither pinned nor copied whole. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,7 +150,8 @@ static int send(struct lane *l)
         if (turn >= 2)
             TRY(CUDA(cudaEventSynchronize(l->ready[b])));
         gather(m, (float *)l->pinned[b], from, n);
-        TRY(CUDA(cudaMemcpyAsync(v->Z + from * v->Dz, l->pinned[b], (size_t)(n * v->Dz) * sizeof(float), cudaMemcpyHostToDevice, l->stream)));
+        TRY(CUDA(cudaMemcpyAsync(v->Z + from * v->Dz, l->pinned[b], (size_t)(n * v->Dz) * sizeof(float), cudaMemcpyHostToDevice,
+                                 l->stream)));
         TRY(CUDA(cudaEventRecord(l->ready[b], l->stream)));
     }
     TRY(CUDA(cudaStreamSynchronize(l->stream)));
@@ -205,7 +206,8 @@ static int make_chunk(struct lane *l, int64_t chunk, int b)
         TRY(uni_cuda_assign_fast(m->c, &pass, 1 + tiles / 32, l->stream));
     else
         TRY(uni_cuda_assign_plain(m->c, &pass, 1 + tiles / 4, l->stream));
-    TRY(CUDA(cudaMemcpyAsync(l->pinned[b], l->device[b], (size_t)(rows * m->width) * sizeof(float), cudaMemcpyDeviceToHost, l->stream)));
+    TRY(CUDA(cudaMemcpyAsync(l->pinned[b], l->device[b], (size_t)(rows * m->width) * sizeof(float), cudaMemcpyDeviceToHost,
+                             l->stream)));
     TRY(CUDA(cudaEventRecord(l->ready[b], l->stream)));
 done:
     return err;
@@ -243,7 +245,8 @@ static int skipped_out(struct uni_cuda *c, enum uni_cells what, float *dst)
         if (what == UNI_CELLS_R)
             memset(dst + p->row[i] * p->K, 0, (size_t)p->K * sizeof *dst);
         else
-            TRY(CUDA(cudaMemcpyAsync(dst + p->row[i] * p->D, c->v.Z + i * c->v.Dz, (size_t)p->D * sizeof *dst, cudaMemcpyDeviceToHost, c->stream)));
+            TRY(CUDA(cudaMemcpyAsync(dst + p->row[i] * p->D, c->v.Z + i * c->v.Dz, (size_t)p->D * sizeof *dst,
+                                     cudaMemcpyDeviceToHost, c->stream)));
     }
     TRY(CUDA(cudaStreamSynchronize(c->stream)));
 done:

@@ -8,6 +8,8 @@
 
 #define LN_BASE_SCALE 10.397207708399179f
 #define LN_2 0.693147180559945f
+#define R_SCALE 1024.0f /* and Z_SCALE, of unit rows, and W_scale: low halves stay out of the subnormals */
+#define Z_SCALE 128.0f
 
 /* Programmatic dependent launch, where the card has it. */
 __device__ __forceinline__ void launch_dependents()
@@ -28,7 +30,9 @@ __device__ __forceinline__ void wait_for_previous()
 __device__ __forceinline__ uint4 load_stream(const void *at)
 {
     uint4 v;
-    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(at));
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(at));
     return v;
 }
 
@@ -59,8 +63,8 @@ __device__ __forceinline__ void barrier_bytes(uint32_t barrier, uint32_t bytes)
 /* 16 bytes, or a multiple, from and to borders of 16 */
 __device__ __forceinline__ void bulk_copy(uint32_t to, const void *from, uint32_t bytes, uint32_t barrier)
 {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from), "r"(bytes),
-                 "r"(barrier)
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from),
+                 "r"(bytes), "r"(barrier)
                  : "memory");
 }
 

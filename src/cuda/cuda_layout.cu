@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How the cells are cut for the device: pieces, tiles of 16 rows for the passes, batches of rows for the steps of a sweep. The cut
-   depends on the problem and on the card's multiprocessors alone. */
+/* How the cells are cut for the device: pieces, tiles of 16 rows for the passes, batches of rows for the steps of a sweep. The
+   cut depends on the problem and on the card's multiprocessors alone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,7 +152,8 @@ int uni_cuda_lists_open(struct uni_cuda_lists *l, const struct uni_problem *p, i
     l->pieces = count_pieces(p, &l->tiles);
     l->batch_pieces = uni_cuda_batch_pieces(p);
     if (p->N > (int64_t)1 << 30 || l->pieces + p->Q > (int64_t)1 << 27)
-        return uni_cuda_lib->fail(UNI_INPUT, "%lld cells in %lld pieces: the cuda backend takes 2^30 cells in 2^27 pieces; use backend cpu",
+        return uni_cuda_lib->fail(UNI_INPUT,
+                                  "%lld cells in %lld pieces: the cuda backend takes 2^30 cells in 2^27 pieces; use backend cpu",
                                   (long long)p->N, (long long)l->pieces);
     l->batches = uni_cuda_batch_bound(p, l->pieces, grid);
     l->piece = (struct uni_cuda_piece *)malloc((size_t)(l->pieces + p->Q) * sizeof *l->piece);

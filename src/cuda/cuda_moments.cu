@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* S[g,k,:] = sum of R Z over the cells of g, on tensor cores: D <= 64, K <= 128. The warps of a block make R and Z of a tile of 16 cells
-   each, as fragments in shared memory; then every warp multiplies its part of (D x K) over all these cells. Both are split in two halves: with R in one, the error of S
-   would move the next round's base by more than its own rounding does. Tensor cores truncate when
-   they add, so their sums are taken over into float32 registers after every 128 cells, and into 64-bit integers after 16,384. */
+/* S[g,k,:] = sum of R Z over the cells of g, on tensor cores: D <= 64, K <= 128. The warps of a block make R and Z of a tile of
+   16 cells each, as fragments in shared memory; then every warp multiplies its part of (D x K) over all these cells. Both are
+   split in two halves: with R in one, the error of S would move the next round's base by more than its own rounding does. Tensor
+   cores truncate when they add, so their sums are taken over into float32 registers after every 128 cells, and into 64-bit
+   integers after 16,384. */
 #include "cuda_backend.h"
 #include "cuda_columns.cuh"
 #include "cuda_device.cuh"
 
 enum { WARPS = 8, TURNS = 128 /* of WARPS tiles, before the float32 sums are given away */ };
-#define R_SCALE 1024.0f
 
 /* base of one cell, as thread g of the eight that share it has it: KT numbers. */
-template <int KT, int SINGLE> __device__ __forceinline__ void take_cell(float (&r)[KT], const uni_cuda_view &v, int64_t row, bool valid, int g)
+template <int KT, int SINGLE>
+__device__ __forceinline__ void take_cell(float (&r)[KT], const uni_cuda_view &v, int64_t row, bool valid, int g)
 {
     const char *from = (const char *)v.base + row * v.Kp * (SINGLE ? 4 : 2);
 #pragma unroll
@@ -19,7 +20,8 @@ template <int KT, int SINGLE> __device__ __forceinline__ void take_cell(float (&
         int k = 64 * J + 8 * g;
         bool inside = valid && k < v.Kp;
         if (SINGLE) {
-            uint4 a = inside ? load_stream(from + 4 * k) : make_uint4(0, 0, 0, 0), b = inside ? load_stream(from + 4 * k + 16) : make_uint4(0, 0, 0, 0);
+            uint4 a = inside ? load_stream(from + 4 * k) : make_uint4(0, 0, 0, 0),
+                  b = inside ? load_stream(from + 4 * k + 16) : make_uint4(0, 0, 0, 0);
             r[8 * J] = __uint_as_float(a.x), r[8 * J + 1] = __uint_as_float(a.y), r[8 * J + 2] = __uint_as_float(a.z);
             r[8 * J + 3] = __uint_as_float(a.w), r[8 * J + 4] = __uint_as_float(b.x), r[8 * J + 5] = __uint_as_float(b.y);
             r[8 * J + 6] = __uint_as_float(b.z), r[8 * J + 7] = __uint_as_float(b.w);
@@ -97,7 +99,8 @@ __device__ __forceinline__ void make_R(uint4 *to, const uni_cuda_view &v, uni_cu
 }
 
 /* Z scale of the tile as first factors: dimensions 16 m + 2 g and + 1 are rows g and g + 8 */
-template <int MT> __device__ __forceinline__ void make_Z(uint4 *to, const uni_cuda_view &v, uni_cuda_tile tile, float scale, int lane)
+template <int MT>
+__device__ __forceinline__ void make_Z(uint4 *to, const uni_cuda_view &v, uni_cuda_tile tile, float scale, int lane)
 {
     int g = lane / 4, t = lane % 4, n = tile.packed & 31;
     float2 z[MT][4];
@@ -106,7 +109,8 @@ template <int MT> __device__ __forceinline__ void make_Z(uint4 *to, const uni_cu
 #pragma unroll
         for (int c = 0; c < 4; c++) {
             int cell = 2 * t + c % 2 + 8 * (c / 2), d = 16 * m + 2 * g;
-            z[m][c] = cell < n && d < v.Dz ? __ldg((const float2 *)(v.Z + ((int64_t)tile.row + cell) * v.Dz + d)) : make_float2(0, 0);
+            z[m][c] =
+                cell < n && d < v.Dz ? __ldg((const float2 *)(v.Z + ((int64_t)tile.row + cell) * v.Dz + d)) : make_float2(0, 0);
         }
 #pragma unroll
     for (int m = 0; m < MT; m++) {
@@ -120,7 +124,8 @@ template <int MT> __device__ __forceinline__ void make_Z(uint4 *to, const uni_cu
     }
 }
 
-template <int NH> __device__ void give(const uni_cuda_view &v, int group, int KT, int m, int first, float (&sum)[NH][4], double scale, int lane)
+template <int NH>
+__device__ void give(const uni_cuda_view &v, int group, int KT, int m, int first, float (&sum)[NH][4], double scale, int lane)
 {
     int g = lane / 4, t = lane % 4;
     long long *S = v.S + (int64_t)group * v.K * v.D;
@@ -135,13 +140,15 @@ template <int NH> __device__ void give(const uni_cuda_view &v, int group, int KT
         }
 }
 
-template <int KT, int MT, int SINGLE> __global__ void __launch_bounds__(WARPS * 32, SINGLE ? 1 : 2) moments_kernel(uni_cuda_view v, float Z_scale, double S_scale)
+template <int KT, int MT, int SINGLE>
+__global__ void __launch_bounds__(WARPS * 32, SINGLE ? 1 : 2) moments_kernel(uni_cuda_view v, float Z_scale, double S_scale)
 {
     extern __shared__ __align__(16) uint4 smem[];
     constexpr int R_WORDS = KT * 32, Z_WORDS = MT * 64, NH = (KT + WARPS / MT - 1) / (WARPS / MT);
     uint4 *R = smem, *Z = smem + WARPS * R_WORDS;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, m = warp % MT, first = warp / MT * NH, turn = 0;
-    uint32_t at = (uint32_t)((uint64_t)v.tiles * blockIdx.x / gridDim.x), end = (uint32_t)((uint64_t)v.tiles * (blockIdx.x + 1) / gridDim.x);
+    uint32_t at = (uint32_t)((uint64_t)v.tiles * blockIdx.x / gridDim.x),
+             end = (uint32_t)((uint64_t)v.tiles * (blockIdx.x + 1) / gridDim.x);
     float sum[NH][4];
 #pragma unroll
     for (int n = 0; n < NH; n++)
@@ -205,7 +212,8 @@ template <int KT, int MT, int SINGLE> static int launch(const struct uni_cuda *c
     int err = CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     if (err)
         return err;
-    kernel<<<c->cores * (SINGLE ? 1 : 2), WARPS * 32, (size_t)bytes, stream>>>(c->v, (float)c->W_scale, c->v.S_scale / (R_SCALE * c->W_scale));
+    kernel<<<c->cores *(SINGLE ? 1 : 2), WARPS * 32, (size_t)bytes, stream>>>(c->v, (float)c->W_scale,
+                                                                              c->v.S_scale / (R_SCALE * c->W_scale));
     return CUDA(cudaGetLastError());
 }
 

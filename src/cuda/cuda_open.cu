@@ -21,8 +21,8 @@ static struct uni_cuda_fast fast_of(const struct uni_problem *p)
     return {0, 0};
 }
 
-/* Blocks of threads of a step: one a multiprocessor, so that the next step's are there too while it ends; two where each would have the
-   tables of many pieces to make. */
+/* Blocks of threads of a step: one a multiprocessor, so that the next step's are there too while it ends; two where each would
+   have the tables of many pieces to make. */
 static int grid_of(const struct uni_problem *p, int cores)
 {
     return p->G > 4 * (int64_t)cores ? 2 * cores : cores;
@@ -49,7 +49,10 @@ struct array {
     int64_t count;
     size_t size;
 };
-#define ARRAY(pointer, n) {&(pointer), (int64_t)(n), sizeof *(pointer)}
+#define ARRAY(pointer, n)                                                                                                        \
+    {                                                                                                                            \
+        &(pointer), (int64_t)(n), sizeof *(pointer)                                                                              \
+    }
 
 static int64_t most(int64_t a, int64_t b)
 {
@@ -63,17 +66,46 @@ static int64_t deal_out(struct uni_cuda *c, int64_t batches, char *block)
     int64_t rows = v->P + v->Q, G = v->G, K = v->K, D = v->D, M = v->N < UNI_SAMPLE ? v->N : UNI_SAMPLE;
     int64_t W_words = (c->fast.kt + 1) / 2 * c->fast.dt * 32, Y_words = (c->fast.dt + 1) / 2 * c->fast.kt * 32;
     char *base = NULL;
-    struct array list[] = {ARRAY(v->Z, v->N_all * v->Dz), ARRAY(base, v->N * v->Kp * (v->single ? 4 : 2)), ARRAY(v->L, v->N),
-                           ARRAY(v->row_scale, c->fast.kt ? 0 : v->N), ARRAY(v->piece, rows), ARRAY(v->tile, v->tiles), ARRAY(v->group_tile, G + 1),
-                           ARRAY(v->batch, batches), ARRAY(v->block_piece, v->Q + 1),
-                           ARRAY(v->group_last, G + 1), ARRAY(v->group_cells, G), ARRAY(v->lambda, G), ARRAY(v->pen, rows * v->Kp),
-                           ARRAY(v->M[0], rows * v->Kp), ARRAY(v->M[1], rows * v->Kp), ARRAY(v->X, rows * v->Kp), ARRAY(v->S, G * K * D),
-                           ARRAY(v->O, G * K), ARRAY(v->ridge, G * K), ARRAY(v->weight, G * K), ARRAY(v->c, K * D), ARRAY(v->W[0], G * K * D),
-                           ARRAY(v->W[1], G * K * D), ARRAY(v->Y, K * D), ARRAY(v->W_fragments, G * W_words), ARRAY(v->Y_fragments, Y_words),
-                           ARRAY(v->Yt, c->fast.kt ? 0 : D * v->Kp), ARRAY(v->logit, 8 * c->fast.kt), ARRAY(v->sigma, v->Kp),
-                           ARRAY(v->part, most((int64_t)v->Q * v->grid, 4 * c->cores)), ARRAY(v->entropy, ENTROPY_BLOCKS), ARRAY(v->diversity, G),
-                           ARRAY(v->moved, G * MOVED_PARTS * 2), ARRAY(v->cluster, 2 * K), ARRAY(v->result, RESULTS), ARRAY(c->seed_X, M * D),
-                           ARRAY(c->seed_Y, K * D), ARRAY(c->seed_score, M), ARRAY(c->seed_index, M), ARRAY(c->seed_sum, K * (D + 1))};
+    struct array list[] = {ARRAY(v->Z, v->N_all * v->Dz),
+                           ARRAY(base, v->N * v->Kp * (v->single ? 4 : 2)),
+                           ARRAY(v->L, v->N),
+                           ARRAY(v->row_scale, c->fast.kt ? 0 : v->N),
+                           ARRAY(v->piece, rows),
+                           ARRAY(v->tile, v->tiles),
+                           ARRAY(v->group_tile, G + 1),
+                           ARRAY(v->batch, batches),
+                           ARRAY(v->block_piece, v->Q + 1),
+                           ARRAY(v->group_last, G + 1),
+                           ARRAY(v->group_cells, G),
+                           ARRAY(v->lambda, G),
+                           ARRAY(v->pen, rows * v->Kp),
+                           ARRAY(v->M[0], rows * v->Kp),
+                           ARRAY(v->M[1], rows * v->Kp),
+                           ARRAY(v->X, rows * v->Kp),
+                           ARRAY(v->S, G * K * D),
+                           ARRAY(v->O, G * K),
+                           ARRAY(v->ridge, G * K),
+                           ARRAY(v->weight, G * K),
+                           ARRAY(v->c, K * D),
+                           ARRAY(v->W[0], G * K * D),
+                           ARRAY(v->W[1], G * K * D),
+                           ARRAY(v->Y, K * D),
+                           ARRAY(v->W_fragments, G * W_words),
+                           ARRAY(v->Y_fragments, Y_words),
+                           ARRAY(v->Yt, c->fast.kt ? 0 : D * v->Kp),
+                           ARRAY(v->logit, 8 * c->fast.kt),
+                           ARRAY(v->sigma, v->Kp),
+                           ARRAY(v->part, most((int64_t)v->Q * v->grid, 4 * c->cores)),
+                           ARRAY(v->entropy, ENTROPY_BLOCKS),
+                           ARRAY(v->diversity, G),
+                           ARRAY(v->moved, G * MOVED_PARTS * 2),
+                           ARRAY(v->cluster, 2 * K),
+                           ARRAY(v->result, RESULTS),
+                           ARRAY(c->seed_X, M * D),
+                           ARRAY(c->seed_Y, K * D),
+                           ARRAY(c->seed_score, M),
+                           ARRAY(c->seed_index, M),
+                           ARRAY(c->seed_sum, K * (D + 1))};
     int64_t total = 0;
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         char *at = block + total;
@@ -108,8 +140,8 @@ static int open_device(struct uni_cuda *c)
     TRY(CUDA(cudaSetDevice(c->device)));
     TRY(CUDA(cudaGetDeviceProperties(&card, c->device)));
     if (card.major < 8)
-        TRY(uni_cuda_lib->fail(UNI_BACKEND, "%s has compute capability %d.%d; the cuda backend needs 8.0; use backend cpu", card.name, card.major,
-                               card.minor));
+        TRY(uni_cuda_lib->fail(UNI_BACKEND, "%s has compute capability %d.%d; the cuda backend needs 8.0; use backend cpu",
+                               card.name, card.major, card.minor));
     c->cores = card.multiProcessorCount;
     c->early = card.major >= 9;
     TRY(CUDA(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking)));
@@ -125,7 +157,9 @@ static int take_block(struct uni_cuda *c)
     int64_t bytes = deal_out(c, c->lists.batches, NULL);
     TRY(CUDA(cudaMemGetInfo(&free_bytes, &total)));
     if (bytes + RESERVE > (int64_t)free_bytes)
-        TRY(uni_cuda_lib->fail(UNI_MEMORY, "%lld cells need %lld bytes of memory on the card, and %lld are free; use precision half, fewer clusters, or backend cpu",
+        TRY(uni_cuda_lib->fail(UNI_MEMORY,
+                               "%lld cells need %lld bytes of memory on the card, and %lld are free; use precision half, fewer "
+                               "clusters, or backend cpu",
                                (long long)c->p->N_all, (long long)(bytes + RESERVE), (long long)free_bytes));
     TRY(CUDA(cudaMalloc((void **)&c->block, (size_t)bytes)));
     deal_out(c, c->lists.batches, c->block);
@@ -151,7 +185,8 @@ static int send_lists(struct uni_cuda *c)
     TRY(CUDA(cudaMemcpy(v->batch, l->batch, (size_t)l->batches * sizeof *l->batch, cudaMemcpyHostToDevice)));
     TRY(CUDA(cudaMemcpy(v->block_piece, l->block_piece, (size_t)(v->Q + 1) * sizeof(int), cudaMemcpyHostToDevice)));
     TRY(CUDA(cudaMemcpy(v->group_last, l->group_last, (size_t)(v->G + 1) * sizeof(int), cudaMemcpyHostToDevice)));
-    TRY(CUDA(cudaMemset(v->W[0], 0, (size_t)(c->p->G * c->p->K * c->p->D) * sizeof(float)))); /* the correction before the first is none */
+    TRY(CUDA(cudaMemset(v->W[0], 0,
+                        (size_t)(c->p->G * c->p->K * c->p->D) * sizeof(float)))); /* the correction before the first is none */
     TRY(CUDA(cudaMemset(v->L, 0, (size_t)v->N * sizeof(float))));
     TRY(CUDA(cudaDeviceSynchronize()));
 done:
@@ -196,8 +231,8 @@ int uni_cuda_open(struct uni_backend *b, const struct uni_problem *p, const stru
     if (!c)
         TRY(uni_cuda_lib->fail(UNI_MEMORY, "no memory for the cuda backend: %zu bytes asked for", sizeof *c));
     if (p->D > MOST_D || p->K > MOST_K)
-        TRY(uni_cuda_lib->fail(UNI_OPTION, "%lld dimensions and %lld clusters: the cuda backend takes %d and %d; use backend cpu", (long long)p->D,
-                               (long long)p->K, MOST_D, MOST_K));
+        TRY(uni_cuda_lib->fail(UNI_OPTION, "%lld dimensions and %lld clusters: the cuda backend takes %d and %d; use backend cpu",
+                               (long long)p->D, (long long)p->K, MOST_D, MOST_K));
     c->p = p;
     c->threads = p->threads ? p->threads : uni_cuda_lib->cpus;
     TRY(open_device(c));

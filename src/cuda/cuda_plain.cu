@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The passes for any D and K, in float32 and without tensor cores: the path for shapes that the fast kernels do not cover. A block
-   takes one tile of 16 cells of one piece at a time. Here too are the two that are not worth a fast one: R for the caller, and the
-   objective's entropy where its terms are asked for. */
+/* The passes for any D and K, in float32 and without tensor cores: the path for shapes that the fast kernels do not cover. A
+   block takes one tile of 16 cells of one piece at a time. Here too are the two that are not worth a fast one: R for the caller,
+   and the objective's entropy where its terms are asked for. */
 #include <cuda_fp16.h>
 
 #include "cuda_backend.h"
@@ -46,7 +46,8 @@ __device__ void tile_corrected(const uni_cuda_view &v, uni_cuda_tile tile, const
                 a[c] += R[(first + c) * v.Kp + k] * w;
         }
         for (int c = 0; c < 4; c++)
-            z[(first + c) * v.D + d] = first + c < (int)(tile.packed & 31) ? v.Z[((int64_t)tile.row + first + c) * v.Dz + d] - a[c] : 0;
+            z[(first + c) * v.D + d] =
+                first + c < (int)(tile.packed & 31) ? v.Z[((int64_t)tile.row + first + c) * v.Dz + d] - a[c] : 0;
     }
 }
 
@@ -125,15 +126,16 @@ __device__ void tile_base(const uni_cuda_view &v, uni_cuda_tile tile, float *e, 
     }
 }
 
-__global__ void __launch_bounds__(THREADS) assign_plain(uni_cuda_view v, uint32_t from, uint32_t to, const float *W, int want_fit, int parity, float *out,
-                                                        int64_t row_from)
+__global__ void __launch_bounds__(THREADS) assign_plain(uni_cuda_view v, uint32_t from, uint32_t to, const float *W, int want_fit,
+                                                        int parity, float *out, int64_t row_from)
 {
     extern __shared__ float smem[];
     __shared__ double room[WARPS];
     float *R = smem, *z = R + TILE * v.Kp, *sum = z + TILE * v.D;
     double fit[2] = {0, 0};
     int piece = -1;
-    uint32_t at = from + (uint32_t)((uint64_t)(to - from) * blockIdx.x / gridDim.x), end = from + (uint32_t)((uint64_t)(to - from) * (blockIdx.x + 1) / gridDim.x);
+    uint32_t at = from + (uint32_t)((uint64_t)(to - from) * blockIdx.x / gridDim.x),
+             end = from + (uint32_t)((uint64_t)(to - from) * (blockIdx.x + 1) / gridDim.x);
     for (; at <= end; at++) { /* once more at the end, to give the sums away */
         uni_cuda_tile tile = at < end ? v.tile[at] : uni_cuda_tile{0, ~0u};
         int now = tile.packed >> 5;
@@ -179,8 +181,8 @@ int uni_cuda_assign_plain(const struct uni_cuda *c, const struct uni_cuda_pass *
     int err = CUDA(cudaFuncSetAttribute(assign_plain, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     if (err)
         return err;
-    assign_plain<<<blocks, THREADS, (size_t)bytes, stream>>>(c->v, how->from, how->to, how->corrected ? c->v.W[c->W_now] : nullptr, how->fit, c->parity,
-                                                            how->out, how->row_from);
+    assign_plain<<<blocks, THREADS, (size_t)bytes, stream>>>(
+        c->v, how->from, how->to, how->corrected ? c->v.W[c->W_now] : nullptr, how->fit, c->parity, how->out, how->row_from);
     return CUDA(cudaGetLastError());
 }
 
@@ -262,8 +264,10 @@ enum { SIDE = 64, TURNS = 64 };
 __global__ void __launch_bounds__(THREADS) moments_plain(uni_cuda_view v, int sides)
 {
     __shared__ float R[TILE][SIDE + 4], Z[TILE][SIDE + 4];
-    int k0 = (int)(blockIdx.y / sides) * SIDE, d0 = (int)(blockIdx.y % sides) * SIDE, tk = threadIdx.x / 16 * 4, td = threadIdx.x % 16 * 4, turns = 0;
-    uint32_t at = (uint32_t)((uint64_t)v.tiles * blockIdx.x / gridDim.x), end = (uint32_t)((uint64_t)v.tiles * (blockIdx.x + 1) / gridDim.x);
+    int k0 = (int)(blockIdx.y / sides) * SIDE, d0 = (int)(blockIdx.y % sides) * SIDE, tk = threadIdx.x / 16 * 4,
+        td = threadIdx.x % 16 * 4, turns = 0;
+    uint32_t at = (uint32_t)((uint64_t)v.tiles * blockIdx.x / gridDim.x),
+             end = (uint32_t)((uint64_t)v.tiles * (blockIdx.x + 1) / gridDim.x);
     float sum[4][4] = {};
     for (; at < end; at++) {
         uni_cuda_tile tile = v.tile[at];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds and opens the CUDA plugin: UNISONO_CUDA_PLUGIN names it (empty: none), else it lies beside this library or the program, or in
-   a folder next to theirs. It is opened once and stays: the CUDA runtime's threads do not survive a dlclose. */
+/* Finds and opens the CUDA plugin: UNISONO_CUDA_PLUGIN names it (empty: none), else it lies beside this library or the program,
+   or in a folder next to theirs. It is opened once and stays: the CUDA runtime's threads do not survive a dlclose. */
 #define _GNU_SOURCE
 #include "cuda_plugin.h"
 

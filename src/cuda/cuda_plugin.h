@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between the library and its CUDA plugin: libunisono never links against CUDA, it opens libunisono_cuda.so when that is asked for. */
+/* Between the library and its CUDA plugin: libunisono never links against CUDA, it opens libunisono_cuda.so when that is asked
+ * for. */
 #ifndef UNI_CUDA_PLUGIN_H
 #define UNI_CUDA_PLUGIN_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tables on the device: what assign leaves for the sweeps, O and the objective after them, and the ridge solve of ridge.c in its closed
-   form, a block of threads a cluster. Degenerate systems are counted, not solved: the library then does that cluster work itself. */
+/* Tables on the device: what assign leaves for the sweeps, O and the objective after them, and the ridge solve of ridge.c in its
+   closed form, a block of threads a cluster. Degenerate systems are counted, not solved: the library then does that cluster work
+   itself. */
 #include <string.h>
 
 #include "../formula.h"
@@ -12,7 +13,8 @@ enum { START_PIECES = 16, THREADS = 256, SLICES = MOVED_PARTS, SOLVE_THREADS = 5
 /* Parts of r, and X of every group's last piece, from the parts that assign left; R is base now: no penalty. */
 __global__ void __launch_bounds__(128) start_tables(uni_cuda_view v, int parity)
 {
-    int block = blockIdx.y, first = v.block_piece[block] + (int)blockIdx.x * START_PIECES, end = min(first + START_PIECES, v.block_piece[block + 1]);
+    int block = blockIdx.y, first = v.block_piece[block] + (int)blockIdx.x * START_PIECES,
+        end = min(first + START_PIECES, v.block_piece[block + 1]);
     long long *M = v.M[parity];
     for (int k = threadIdx.x; k < v.Kp && first < end; k += 128) {
         long long r = 0;
@@ -32,7 +34,8 @@ __global__ void __launch_bounds__(128) start_tables(uni_cuda_view v, int parity)
 
 int uni_cuda_start_tables(struct uni_cuda *c, cudaStream_t stream)
 {
-    start_tables<<<dim3((unsigned)((c->v.G + START_PIECES - 1) / START_PIECES), (unsigned)c->v.Q), 128, 0, stream>>>(c->v, c->parity);
+    start_tables<<<dim3((unsigned)((c->v.G + START_PIECES - 1) / START_PIECES), (unsigned)c->v.Q), 128, 0, stream>>>(c->v,
+                                                                                                                     c->parity);
     return CUDA(cudaGetLastError());
 }
 
@@ -95,7 +98,8 @@ int uni_cuda_end_tables(struct uni_cuda *c, int parts, int of_base, int terms, c
 /* ---- ridge --------------------------------------------------------------------------------------------------------------- */
 
 /* Which levels of cluster k are kept, their lambda and weight; returns the kept and leaves sum q O and the smallest pivot. */
-__device__ int choose_levels(const uni_cuda_view &v, int parity, int k, double alpha, double cutoff, double *schur, double *smallest, double *room)
+__device__ int choose_levels(const uni_cuda_view &v, int parity, int k, double alpha, double cutoff, double *schur,
+                             double *smallest, double *room)
 {
     double r = total_of(v, parity, v.G, k), sum = 0, low = HUGE_VAL, kept = 0;
     for (int g = threadIdx.x; g < v.G; g += SOLVE_THREADS) {
@@ -254,8 +258,8 @@ int uni_cuda_turn_Y(const struct uni_cuda *c, cudaStream_t stream)
 #define SUM_SCALE 1099511627776.0 /* 2^40: of sums of unit rows */
 
 /* A warp a row: the largest of X . Y, the first of equals; its row is added to that centroid's sum. */
-__global__ void __launch_bounds__(THREADS) nearest(int32_t *index, float *score, long long *sum, unsigned long long *count, const float *X, int M, const float *Yt,
-                                                   int n, int D)
+__global__ void __launch_bounds__(THREADS) nearest(int32_t *index, float *score, long long *sum, unsigned long long *count,
+                                                   const float *X, int M, const float *Yt, int n, int D)
 {
     extern __shared__ float rows[];
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, i = (int)blockIdx.x * (THREADS / 32) + warp;
@@ -290,8 +294,8 @@ __global__ void __launch_bounds__(THREADS) nearest(int32_t *index, float *score,
 }
 
 /* Sums and counts come back as integers, in sum and count themselves. */
-int uni_cuda_nearest(struct uni_backend *b, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M, const float *Y,
-                     int64_t n)
+int uni_cuda_nearest(struct uni_backend *b, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M,
+                     const float *Y, int64_t n)
 {
     int err = 0;
     struct uni_cuda *c = (struct uni_cuda *)b->state;
@@ -306,14 +310,15 @@ int uni_cuda_nearest(struct uni_backend *b, int32_t *index, float *score, double
     if (sum)
         TRY(CUDA(cudaMemsetAsync(c->seed_sum, 0, centroids * (D + 1) * sizeof(long long), c->stream)));
     nearest<<<(unsigned)((M + THREADS / 32 - 1) / (THREADS / 32)), THREADS, bytes, c->stream>>>(
-        c->seed_index, c->seed_score, sum ? c->seed_sum : nullptr, (unsigned long long *)c->seed_sum + centroids * D, c->seed_X, (int)M, c->seed_Y, (int)n,
-        (int)D);
+        c->seed_index, c->seed_score, sum ? c->seed_sum : nullptr, (unsigned long long *)c->seed_sum + centroids * D, c->seed_X,
+        (int)M, c->seed_Y, (int)n, (int)D);
     TRY(CUDA(cudaGetLastError()));
     TRY(CUDA(cudaMemcpyAsync(index, c->seed_index, rows * sizeof *index, cudaMemcpyDeviceToHost, c->stream)));
     TRY(CUDA(cudaMemcpyAsync(score, c->seed_score, rows * sizeof *score, cudaMemcpyDeviceToHost, c->stream)));
     if (sum) {
         TRY(CUDA(cudaMemcpyAsync(sum, c->seed_sum, centroids * D * sizeof *sum, cudaMemcpyDeviceToHost, c->stream)));
-        TRY(CUDA(cudaMemcpyAsync(count, c->seed_sum + centroids * D, centroids * sizeof *count, cudaMemcpyDeviceToHost, c->stream)));
+        TRY(CUDA(
+            cudaMemcpyAsync(count, c->seed_sum + centroids * D, centroids * sizeof *count, cudaMemcpyDeviceToHost, c->stream)));
     }
     TRY(CUDA(cudaStreamSynchronize(c->stream)));
     for (size_t i = 0; sum && i < centroids * D; i++) {

@@ -223,7 +223,8 @@ static void check_solve(const char *name, struct uni_backend *b, const struct be
     free(wide);
 }
 
-static void check_corrected(const char *name, struct uni_backend *b, const struct plain *plain, struct tables *t, const float *W, double limit)
+static void check_corrected(const char *name, struct uni_backend *b, const struct plain *plain, struct tables *t, const float *W,
+                            double limit)
 {
     const struct uni_problem *p = plain->p;
     poison(t->cells, t->ND * 4);
@@ -242,8 +243,9 @@ static void check_operations(const struct shape *s)
     double fine = s->single ? 2e-6 : 4e-4, coarse = s->single ? 4e-6 : 1e-3;
     bench_open(&n, s);
     struct uni_problem *p = &n.cells.problem;
-    must(s->name, "problem", uni_problem_open(&n.cells, &n.warnings, s->n, s->d, &n.batch, 1, &n.options) || uni_problem_sort(&n.cells, &n.batch, &n.options) ||
-                                 uni_problem_settle(&n.cells, &n.options, s->K));
+    must(s->name, "problem",
+         uni_problem_open(&n.cells, &n.warnings, s->n, s->d, &n.batch, 1, &n.options) ||
+             uni_problem_sort(&n.cells, &n.options) || uni_problem_settle(&n.cells, &n.options, s->K));
     must(s->name, "backend", uni_cuda_backend(&b));
     must(s->name, "open", b.open(&b, p, &n.matrix));
     plain_open(&plain, p, &n.matrix);
@@ -295,8 +297,9 @@ static void check_nearest(int64_t d, int64_t K)
     struct bench n;
     struct uni_backend b;
     bench_open(&n, &s);
-    must(s.name, "problem", uni_problem_open(&n.cells, &n.warnings, s.n, s.d, &n.batch, 1, &n.options) || uni_problem_sort(&n.cells, &n.batch, &n.options) ||
-                                uni_problem_settle(&n.cells, &n.options, s.K));
+    must(s.name, "problem",
+         uni_problem_open(&n.cells, &n.warnings, s.n, s.d, &n.batch, 1, &n.options) ||
+             uni_problem_sort(&n.cells, &n.options) || uni_problem_settle(&n.cells, &n.options, s.K));
     must(s.name, "open", uni_cuda_backend(&b) || b.open(&b, &n.cells.problem, &n.matrix));
     int32_t *index = malloc((size_t)s.n * 4);
     float *score = malloc((size_t)s.n * 4), *Y = malloc((size_t)(K * d) * 4);
@@ -337,7 +340,8 @@ static void check_nearest(int64_t d, int64_t K)
 
 /* ---- whole runs ---------------------------------------------------------------------------------------------------------- */
 
-static double *run_whole(const struct bench *n, enum uni_backend_kind kind, int64_t rounds, const float *start, float **start_out, struct uni_summary *s)
+static double *run_whole(const struct bench *n, enum uni_backend_kind kind, int64_t rounds, const float *start, float **start_out,
+                         struct uni_summary *s)
 {
     struct uni_harmony *h = NULL;
     struct uni_options o = n->options;
@@ -352,7 +356,8 @@ static double *run_whole(const struct bench *n, enum uni_backend_kind kind, int6
         o.n_centroids = o.n_clusters;
     }
     poison(Z, ND * 4);
-    must("whole run", "open, run, read", uni_open(&h, &n->matrix, &n->batch, 1, &o) || uni_run(h) || uni_read(h, UNI_CORRECTED, Z));
+    must("whole run", "open, run, read",
+         uni_open(&h, &n->matrix, &n->batch, 1, &o) || uni_run(h) || uni_read(h, UNI_CORRECTED, Z));
     if (h && start_out && uni_shape(h, UNI_START, shape) == UNI_OK) {
         *start_out = malloc((size_t)(shape[0] * shape[1]) * 4);
         must("whole run", "start", uni_read(h, UNI_START, *start_out));
@@ -378,7 +383,8 @@ static void check_whole(const char *name, int64_t n_cells, int64_t d, int64_t K,
     struct uni_summary cpu, cuda;
     float *start = NULL;
     bench_open(&n, &s);
-    double *a = run_whole(&n, UNI_BACKEND_CPU, rounds, NULL, &start, &cpu), *b = run_whole(&n, UNI_BACKEND_CUDA, rounds, start, NULL, &cuda);
+    double *a = run_whole(&n, UNI_BACKEND_CPU, rounds, NULL, &start, &cpu),
+           *b = run_whole(&n, UNI_BACKEND_CUDA, rounds, start, NULL, &cuda);
     double difference = 0, size = 0, worst = 0;
     for (int64_t i = 0; i < n_cells * d; i++) {
         double z = a[i] - n.made.Z[i], x = b[i] - a[i];
@@ -412,7 +418,8 @@ static void check_closed_form(int single)
     for (int64_t i = 0; i < s.n; i++)
         for (int64_t j = 0; j < s.d; j++) {
             int64_t l = n.made.level[i];
-            double shift = (mean[l * s.d + j] / cells[l] - mean[7 * s.d + j] / (double)s.n) / 1.2, x = z[i * s.d + j] - (n.made.Z[i * s.d + j] - shift);
+            double shift = (mean[l * s.d + j] / cells[l] - mean[7 * s.d + j] / (double)s.n) / 1.2,
+                   x = z[i * s.d + j] - (n.made.Z[i * s.d + j] - shift);
             difference += x * x;
             size += shift * shift;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Made-up cells for the CUDA tests and benchmarks: types, a shift per level, noise; every number from a counter, so that threads can
-   make any part of it. */
+/* Made-up cells for the CUDA tests and benchmarks: types, a shift per level, noise; every number from a counter, so that threads
+   can make any part of it. */
 #ifndef TESTS_CUDA_MADE_H
 #define TESTS_CUDA_MADE_H
 

@@ -18,7 +18,13 @@ static void *room(int64_t n, size_t size)
 void plain_open(struct plain *s, const struct uni_problem *p, const struct uni_matrix *m)
 {
     float *row = room(p->D, sizeof *row);
-    *s = (struct plain){p, room(p->N_all * p->D, 8), room(p->N * p->K, 8), room(p->N * p->K, 8), room(p->N * p->K, 8), room(p->N, 8), room(p->N, 8)};
+    *s = (struct plain){p,
+                        room(p->N_all * p->D, 8),
+                        room(p->N * p->K, 8),
+                        room(p->N * p->K, 8),
+                        room(p->N * p->K, 8),
+                        room(p->N, 8),
+                        room(p->N, 8)};
     for (int64_t i = 0; i < p->N_all; i++) {
         uni_matrix_row(row, m, p->row[i]);
         for (int64_t d = 0; d < p->D; d++)
@@ -117,7 +123,8 @@ void plain_sweep(struct plain *s, double *O, struct uni_fit *fit, int64_t sweeps
             int32_t level = p->group_level[s->group[i] * p->V];
             for (int64_t k = 0; k < p->K; k++) {
                 double E = p->level_share[level] * r[k];
-                R[k] = s->base[i * p->K + k] * pow(UNI_PENALTY_TOP(E) / UNI_PENALTY_BOTTOM(O[s->group[i] * p->K + k], E), p->level_theta[level]);
+                R[k] = s->base[i * p->K + k] *
+                       pow(UNI_PENALTY_TOP(E) / UNI_PENALTY_BOTTOM(O[s->group[i] * p->K + k], E), p->level_theta[level]);
                 sum += R[k];
             }
             for (int64_t k = 0; k < p->K; k++)

@@ -7,9 +7,9 @@
 
 struct plain {
     const struct uni_problem *p;
-    double *Z;         /* (N,D) */
-    double *base, *R;  /* (N,K) */
-    double *dist;      /* (N,K) */
+    double *Z;        /* (N,D) */
+    double *base, *R; /* (N,K) */
+    double *dist;     /* (N,K) */
     int64_t *group, *block;
 };
 

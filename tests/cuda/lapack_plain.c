@@ -3,7 +3,8 @@
 #include <math.h>
 
 void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *info);
-void dpotrs_(const char *uplo, const int *n, const int *nrhs, const double *a, const int *lda, double *b, const int *ldb, int *info);
+void dpotrs_(const char *uplo, const int *n, const int *nrhs, const double *a, const int *lda, double *b, const int *ldb,
+             int *info);
 void dgesv_(const int *n, const int *nrhs, double *a, const int *lda, int *pivots, double *b, const int *ldb, int *info);
 
 void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *info)
@@ -23,7 +24,8 @@ void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *inf
         }
 }
 
-void dpotrs_(const char *uplo, const int *n, const int *nrhs, const double *a, const int *lda, double *b, const int *ldb, int *info)
+void dpotrs_(const char *uplo, const int *n, const int *nrhs, const double *a, const int *lda, double *b, const int *ldb,
+             int *info)
 {
     (void)uplo;
     *info = 0;

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* W and Y as the tensor cores' second factors, split in two halves: what assign multiplies by. */
+#include "cuda_backend.h"
+#include "cuda_columns.cuh"
+#include "cuda_device.cuh"
+
+__device__ __forceinline__ void put_fragment(uint4 *to, const float (&b)[4])
+{
+    uint4 f;
+    split_pair(b[0], b[1], f.x, f.z);
+    split_pair(b[2], b[3], f.y, f.w);
+    *to = f;
+}
+
+/* W of every group as the second factor of R W: step s, columns 8n .., lane */
+__global__ void pack_W(uni_cuda_view v, const float *W, int KT, int DT, float scale)
+{
+    int words = (KT + 1) / 2 * DT * 32;
+    const float *from = W + (int64_t)blockIdx.x * v.K * v.D;
+    for (int i = threadIdx.x; i < words; i += blockDim.x) {
+        int lane = i % 32, n = i / 32 % DT, s = i / 32 / DT, d = 8 * n + lane / 4, t = lane % 4;
+        float b[4];
+        for (int e = 0; e < 4; e++) {
+            int j = 2 * s + e / 2, k = j < KT ? assign_column(KT, j, 2 * t + e % 2) : v.K;
+            b[e] = k < v.K && d < v.D ? from[(int64_t)k * v.D + d] * scale : 0;
+        }
+        put_fragment(v.W_fragments + (int64_t)blockIdx.x * words + i, b);
+    }
+}
+
+/* Y as the second factor of z Y'. */
+__global__ void pack_Y(uni_cuda_view v, int KT, int DT)
+{
+    int words = (DT + 1) / 2 * KT * 32;
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < words; i += gridDim.x * blockDim.x) {
+        int lane = i % 32, n = i / 32 % KT, s = i / 32 / KT, t = lane % 4, k = assign_column(KT, n, lane / 4);
+        float b[4];
+        for (int e = 0; e < 4; e++) {
+            int d = 16 * s + 8 * (e / 2) + 2 * t + e % 2;
+            b[e] = k < v.K && d < v.D ? v.Y[(int64_t)k * v.D + d] * Z_SCALE : 0;
+        }
+        put_fragment(v.Y_fragments + i, b);
+    }
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < 8 * KT; i += gridDim.x * blockDim.x) {
+        int k = assign_column(KT, i / 8, i % 8);
+        float scale = k < v.K ? 2 * 1.44269504f / v.sigma[k] : 0;
+        v.logit[i] = k < v.K ? make_float2(scale / (Z_SCALE * Z_SCALE), -scale) : make_float2(0, -1e30f);
+    }
+}
+
+int uni_cuda_pack_W(const struct uni_cuda *c, const float *W, cudaStream_t stream)
+{
+    pack_W<<<c->v.G, 256, 0, stream>>>(c->v, W, c->fast.kt, c->fast.dt, (float)c->W_scale);
+    return CUDA(cudaGetLastError());
+}
+
+int uni_cuda_pack_Y(const struct uni_cuda *c, cudaStream_t stream)
+{
+    pack_Y<<<8, 256, 0, stream>>>(c->v, c->fast.kt, c->fast.dt);
+    return CUDA(cudaGetLastError());
+}
