@@ -166,6 +166,7 @@ class Plan(ctypes.Structure):
         ("n_levels", c_int64),
         ("n_clusters", c_int64),
         ("bytes", c_int64),
+        ("bytes_open", c_int64),
         ("threads", c_int64),
         ("backend", c_char_p),
     ]
