@@ -232,7 +232,8 @@ def test_an_interrupt_at_any_moment(blobs):
         signal.signal(signal.SIGALRM, before)
     assert interrupted > 10
     time.sleep(0.1)
-    assert not [t for t in threading.enumerate() if t.name == "unisono"]
+    # One whose start was interrupted before it began stays in CPython's own list, as "initial"
+    assert not [t for t in threading.enumerate() if t.name == "unisono" and t.is_alive()]
     assert unisono.harmonize(*blobs).converged
 
 
