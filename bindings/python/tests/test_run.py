@@ -200,7 +200,7 @@ def test_ctrl_c(what):
         began = time.perf_counter()
         process.send_signal(signal.SIGINT)
         assert process.stdout.readline() == "interrupted\n"
-        assert time.perf_counter() - began < 1
+        assert time.perf_counter() - began < 20  # milliseconds on a free machine; the run would take minutes
         assert process.stdout.read() == "True\n"
         assert process.wait(60) == 0
     finally:
