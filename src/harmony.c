@@ -98,6 +98,8 @@ static int predict(int64_t *bytes, struct uni_harmony *h)
     list_tables(list, h);
     int64_t tables = uni_arena_bytes(list, TABLES), backend = h->backend.bytes(p, h->cells.group_cells);
     int64_t seed = uni_seed_bytes(p->N, p->D, p->K), rest = uni_problem_bytes(&h->cells);
+    if (backend == -2)
+        return UNI_BACKEND; /* it has said why */
     if (tables < 0 || backend < 0 || seed < 0 || backend > INT64_MAX / 2)
         return uni_fail(UNI_MEMORY, "%lld cells with %lld clusters need more memory than 2^62 bytes; use fewer", (long long)p->N,
                         (long long)p->K);

@@ -143,7 +143,7 @@ static int64_t cpu_bytes(const struct uni_problem *p, const int64_t *group_cells
     struct uni_array_row list[ARRAYS];
     struct uni_cpu c = {.p = p, .kernels = uni_cpu_choose(), .threads = threads_of(p)};
     if (!c.kernels)
-        return -1;
+        return -2;
     c.shape = shape_of(p, c.kernels);
     c.scratch_floats = scratch_floats(&c.shape);
     uni_layout_bound(&c.layout, p, group_cells);
