@@ -131,7 +131,7 @@ struct uni_options {
     enum uni_missing missing;                        /* cells without label: an error, left uncorrected, or a level of their own */
     int force;                                       /* non-zero: accept labels that look like mistakes (a level per cell) */
     enum uni_precision precision;                    /* of the stored base assignments */
-    int terms;                                       /* non-zero: split the objective into its terms (some 5 % slower) */
+    int terms;                                       /* non-zero: split the objective into its terms (some 15 % slower) */
     enum uni_backend_kind backend;
     int64_t threads;                                 /* 0: the CPUs that this process may use */
     const float *centroids;                          /* (n_centroids, n_dims) to start from instead of seeding, or NULL; any length */

@@ -66,6 +66,7 @@ static void list_tables(struct uni_array_row list[TABLES], struct uni_harmony *h
     const struct uni_problem *p = &h->cells.problem;
     const struct uni_options *o = &h->options;
     int64_t tests = o->sweeps > o->window + 1 ? o->sweeps : 1; /* objectives a round: all where the sweep rule can fire */
+    int64_t scratch = p->V == 1 ? uni_ridge_scratch(p->K, p->D, p->G) : uni_joint_scratch(p);
     const struct uni_array_row rows[TABLES] = {UNI_ARRAY(h->Y, p->K * p->D),
                                                UNI_ARRAY(h->start, p->K * p->D),
                                                UNI_ARRAY(h->O, p->G * p->K),
@@ -73,7 +74,7 @@ static void list_tables(struct uni_array_row list[TABLES], struct uni_harmony *h
                                                UNI_ARRAY(h->S, p->G * p->K * p->D),
                                                UNI_ARRAY(h->W, p->G * p->K * p->D),
                                                UNI_ARRAY(h->level_W, p->V > 1 ? p->B * p->K * p->D : 0),
-                                               UNI_ARRAY(h->scratch, uni_ridge_scratch(p->K, p->D, p->G) + uni_joint_scratch(p)),
+                                               UNI_ARRAY(h->scratch, scratch),
                                                UNI_ARRAY(h->rounds, o->max_rounds + 1),
                                                UNI_ARRAY(h->objectives, o->max_rounds * tests + 2)};
     memcpy(list, rows, sizeof rows);

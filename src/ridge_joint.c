@@ -52,7 +52,7 @@ static int64_t share_scratch(const struct uni_problem *p)
 
 int64_t uni_joint_scratch(const struct uni_problem *p)
 {
-    return p->V == 1 ? 0 : shares_of(p) * share_scratch(p);
+    return shares_of(p) * share_scratch(p);
 }
 
 static void deal_out(struct joint *j, double *scratch)

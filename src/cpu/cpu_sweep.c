@@ -67,45 +67,46 @@ static void cells_task(void *context, int64_t task, int thread)
     }
 }
 
-static int update_block(struct uni_cpu *c, int64_t q)
+/* Of one variable: the pieces that several tasks share; the others leave and come back within their task. */
+static int leave_shared(struct uni_cpu *c)
 {
-    int err = 0;
     const struct uni_layout *l = &c->layout;
-    const int64_t Kv = c->shape.Kv, first = l->multiple_first[q], multiple = l->multiple_first[q + 1] - first;
-    double *r = c->block_r + q * Kv;
-    c->block = q;
-    for (int64_t k = 0; k < Kv; k++)
-        c->r[k] -= r[k];
-    if (multiple > 16) /* else not worth waking anybody */
-        TRY(uni_pool_run(c->pool, leave_task, c, multiple));
-    for (int64_t i = 0; multiple <= 16 && i < multiple; i++)
+    const int64_t first = l->multiple_first[c->block], n = l->multiple_first[c->block + 1] - first;
+    if (n > 16) /* fewer are not worth waking anybody */
+        return uni_pool_run(c->pool, leave_task, c, n);
+    for (int64_t i = 0; i < n; i++)
         leave(c, l->multiple[first + i]);
-    TRY(uni_pool_run(c->pool, cells_task, c, l->step_first[q + 1] - l->step_first[q]));
+    return UNI_OK;
+}
+
+/* And what came back altogether, into the block's part of r. */
+static int return_shared(struct uni_cpu *c)
+{
+    const struct uni_layout *l = &c->layout;
+    const int64_t Kv = c->shape.Kv, q = c->block;
+    double *r = c->block_r + q * Kv;
     memset(r, 0, (size_t)Kv * sizeof *r);
-    for (int64_t i = 0; i < multiple; i++)
-        come_back(c, l->multiple[first + i], r, c->want_fit ? c->fit + 2 * l->n_steps : NULL);
+    for (int64_t i = l->multiple_first[q]; i < l->multiple_first[q + 1]; i++)
+        come_back(c, l->multiple[i], r, c->want_fit ? c->fit + 2 * l->n_steps : NULL);
     for (int64_t step = l->step_first[q]; step < l->step_first[q + 1]; step++)
         for (int64_t k = 0; k < Kv; k++)
             r[k] += c->came[step * Kv + k];
-    for (int64_t k = 0; k < Kv; k++)
-        c->r[k] += r[k];
-done:
-    return err;
+    return UNI_OK;
 }
 
-static int update_joint_block(struct uni_cpu *c, int64_t q)
+static int update_block(struct uni_cpu *c, int64_t q)
 {
-    int err = 0;
-    const struct uni_layout *l = &c->layout;
-    const int64_t Kv = c->shape.Kv;
+    int err = 0, joint = c->p->V > 1;
+    const int64_t *step_first = c->layout.step_first, Kv = c->shape.Kv;
+    const double *r = c->block_r + q * Kv;
     c->block = q;
     for (int64_t k = 0; k < Kv; k++)
-        c->r[k] -= c->block_r[q * Kv + k];
-    TRY(uni_cpu_leave_joint(c));
-    TRY(uni_pool_run(c->pool, cells_task, c, l->step_first[q + 1] - l->step_first[q]));
-    TRY(uni_cpu_return_joint(c));
+        c->r[k] -= r[k];
+    TRY(joint ? uni_cpu_leave_joint(c) : leave_shared(c));
+    TRY(uni_pool_run(c->pool, cells_task, c, step_first[q + 1] - step_first[q]));
+    TRY(joint ? uni_cpu_return_joint(c) : return_shared(c));
     for (int64_t k = 0; k < Kv; k++)
-        c->r[k] += c->block_r[q * Kv + k];
+        c->r[k] += r[k];
 done:
     return err;
 }
@@ -133,7 +134,7 @@ int uni_cpu_sweep(struct uni_backend *b, double *O, struct uni_fit *fit, int64_t
         c->want_terms = terms;
         c->fit[2 * c->layout.n_steps] = c->fit[2 * c->layout.n_steps + 1] = 0; /* of the pieces of several runs */
         for (int64_t q = 0; q < c->p->Q; q++)
-            TRY(c->p->V == 1 ? update_block(c, q) : update_joint_block(c, q));
+            TRY(update_block(c, q));
     }
     if (fit)
         *fit = add_fit(c);
