@@ -257,6 +257,17 @@ UNI_API const struct uni_summary *uni_summary(struct uni_harmony *run);
 /* Frees everything. NULL is fine. */
 UNI_API void uni_close(struct uni_harmony *run);
 
+/* ---- pictures ----------------------------------------------------------------------------------------------------------- */
+
+/* Places cells on a plane so that cells near each other in the embedding stay near: t-SNE (van der Maaten and Hinton 2008), with the
+   affinities of the 3 * perplexity nearest cells, found exactly, and the repulsion of all pairs. For some thousand cells: time grows
+   with the square of their number (4,000 cells: seconds). place (n_cells, 2), in no unit; NaN after a failure. start (n_cells, 2), of
+   any scale, or NULL for the first two dimensions: the same start gives pictures of two embeddings that can be compared. perplexity:
+   1 to 1000, 30 is usual, taken as at most (n_cells - 1) / 3. threads 0: the CPUs that this process may use. cancel: or NULL, as in
+   uni_options. Nothing is random: the same input gives the same bytes for any number of threads. */
+UNI_API UNI_MUST_USE int uni_tsne(float *place, const struct uni_matrix *embedding, const float *start, double perplexity,
+                                  int64_t threads, const volatile int *cancel);
+
 /* ---- backends ----------------------------------------------------------------------------------------------------------- */
 
 struct uni_backend_info {
