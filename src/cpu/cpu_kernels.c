@@ -8,6 +8,7 @@
 #include "../formula.h"
 #include UNI_VEC
 #include "cpu_product.h"
+#include "cpu_neighbours.h"
 #include "cpu_rows.h"
 #include "cpu_tables.h"
 
@@ -448,4 +449,5 @@ const struct uni_cpu_kernels KERNELS = {
     .log_dot = log_dot,
     .nearest = nearest,
     .add_rows = add_rows,
+    .find_near = find_near,
 };

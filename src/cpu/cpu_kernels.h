@@ -35,6 +35,24 @@ struct uni_centroids {
     const float *Yt, *bias, *sigma;
 };
 
+enum {
+    NEAR_CELLS = 64, /* cells of a panel of find_near */
+    NEAR_ROWS = 6    /* its queries come in multiples of this */
+};
+
+/* Which of a panel's cells may be near to each query of a tile: those whose score, bias + query . cell, is at least the query's
+   limit. They are appended to what was found before; there must be room for all of the panel. */
+struct uni_near {
+    int64_t D, M;       /* M queries, a multiple of NEAR_ROWS */
+    const float *panel; /* (D + 1,NEAR_CELLS) by columns: bias, then coordinates. What follows it in memory is fetched. */
+    const float *query; /* (M,D) */
+    const float *limit; /* (M) */
+    int64_t first;      /* the number of the panel's first cell */
+    int64_t *found;     /* (M,room) numbers of cells */
+    int64_t *count;     /* (M) of them */
+    int64_t room;
+};
+
 struct uni_cpu_kernels {
     const char *name;
     int width; /* floats a vector */
@@ -77,6 +95,8 @@ struct uni_cpu_kernels {
                     const float *bias, float *scratch);
     /* sum (D) += the n rows of X (..,D) that rows (n) names */
     void (*add_rows)(const struct uni_shape *, double *sum, const float *X, const int32_t *rows, int64_t n);
+    /* For exact neighbours: see struct uni_near. */
+    void (*find_near)(const struct uni_near *);
 };
 
 /* Floats of scratch that the kernels need per thread. */

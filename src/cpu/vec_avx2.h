@@ -14,6 +14,11 @@ INLINE vf larger(vf a, vf b)
     return (vf)_mm256_max_ps((__m256)a, (__m256)b);
 }
 
+INLINE int any_at_least(vf v, vf limit)
+{
+    return _mm256_movemask_ps(_mm256_cmp_ps((__m256)v, (__m256)limit, _CMP_GE_OQ)) != 0;
+}
+
 INLINE vf half_load(const uint16_t *at)
 {
     return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)at));

@@ -14,6 +14,11 @@ INLINE vf larger(vf a, vf b)
     return (vf)_mm512_max_ps((__m512)a, (__m512)b);
 }
 
+INLINE int any_at_least(vf v, vf limit)
+{
+    return _mm512_cmp_ps_mask((__m512)v, (__m512)limit, _CMP_GE_OQ) != 0;
+}
+
 INLINE vf half_load(const uint16_t *at)
 {
     return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at));

@@ -34,6 +34,7 @@ INLINE vf choose(vi mask, vf yes, vf no)
 }
 
 INLINE vf larger(vf a, vf b); /* of each pair of entries */
+INLINE int any_at_least(vf v, vf limit); /* is any entry v >= limit? */
 
 typedef float v4 __attribute__((vector_size(16)));
 typedef float v4_at __attribute__((vector_size(16), aligned(4), may_alias));

@@ -14,6 +14,11 @@ INLINE vf larger(vf a, vf b)
     return (vf)vmaxq_f32((float32x4_t)a, (float32x4_t)b);
 }
 
+INLINE int any_at_least(vf v, vf limit)
+{
+    return vmaxvq_u32(vcgeq_f32((float32x4_t)v, (float32x4_t)limit)) != 0;
+}
+
 INLINE vf half_load(const uint16_t *at)
 {
     return (vf)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(at)));

@@ -15,6 +15,12 @@ INLINE vf larger(vf a, vf b)
     return choose(a > b, a, b);
 }
 
+INLINE int any_at_least(vf v, vf limit)
+{
+    vi mask = v >= limit;
+    return (mask[0] | mask[1] | mask[2] | mask[3]) != 0;
+}
+
 INLINE vf half_load(const uint16_t *at)
 {
     vh h;
