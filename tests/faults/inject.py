@@ -32,7 +32,7 @@ SMALL = ["--clusters", "5", "--max-rounds", "2", "--threads", "2"]
 # name, arguments; a case "library" runs the other program
 CASES = {
     "h5ad": ["integrate", "s.h5ad", "--batch", "batch", "-f", "-o", "out.h5ad", "--trace", "t.json"] + SMALL,
-    "in-place": ["integrate", "s.h5ad", "--batch", "batch", "--batch", "donor", "--in-place"] + SMALL,
+    "in-place": ["integrate", "s.h5ad", "--batch", "batch", "--batch", "cell_type", "--in-place"] + SMALL,
     "older": ["integrate", "older.h5ad", "--batch", "batch", "-o", "new.h5ad"] + SMALL,
     "npy": ["integrate", "s.npy", "--meta", "m.tsv", "--batch", "batch", "--centroids", "c.npy", "-o", "new.npy", "--model", "new.npz",
             "--max-rounds", "2", "--threads", "2"],

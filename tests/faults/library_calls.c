@@ -108,7 +108,6 @@ int main(void)
     if (integrate(batches, 2, &options, 0))
         return 1;
     options.theta.n = 1;
-    options.update = UNI_UPDATE_JACOBI;
     options.precision = UNI_SINGLE;
     return integrate(batches, 1, &options, 1);
 }
