@@ -12,7 +12,7 @@
 #include "../method.h"
 #include "tsne.h"
 
-enum { ROWS = 32, EARLY = 250, ALL = 750 }; /* cells of a task, even; exaggerated steps; steps */
+enum { ROWS = 32, EARLY = 250, ALL = 650 }; /* cells of a task, even; exaggerated steps; steps */
 static const double exaggeration = 12, least_step = 50, least_gain = 0.01, start_spread = 1e-4;
 
 struct descent {

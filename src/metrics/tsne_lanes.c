@@ -28,7 +28,7 @@ static void keep(float sums[3], lanes q, lanes x, lanes y)
 }
 
 /* Two cells at once, because a division takes as long as all the rest: 1/a and 1/b are had from 1/(a b). */
-void uni_tsne_repulsion(float sums[2][3], const float *x, const float *y, int64_t padded, int64_t i)
+UNI_CLONES void uni_tsne_repulsion(float sums[2][3], const float *x, const float *y, int64_t padded, int64_t i)
 {
     lanes q_a = {0}, x_a = {0}, y_a = {0}, q_b = {0}, x_b = {0}, y_b = {0};
     for (int64_t j = 0; j < padded; j += UNI_TSNE_LANES) {
@@ -53,7 +53,7 @@ void uni_tsne_repulsion(float sums[2][3], const float *x, const float *y, int64_
     keep(sums[1], q_b, x_b, y_b);
 }
 
-void uni_tsne_squares(float *square, const float *x, const float *Xt, int64_t D, int64_t padded)
+UNI_CLONES void uni_tsne_squares(float *square, const float *x, const float *Xt, int64_t D, int64_t padded)
 {
     for (int64_t j = 0; j < padded; j += UNI_TSNE_LANES) {
         lanes sum = {0};
