@@ -44,7 +44,7 @@ int main(int argc, char **argv)
     int status = dispatch(argc, argv);
     /* A full disk or a closed pipe shows only now; an answer that did not arrive is a failure. */
     errno = 0;
-    if (fflush(stdout) != 0 || ferror(stdout))
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status == EXIT_DONE)
         status = say_failed("cannot write to standard output: %s", errno ? strerror(errno) : "write error");
     return status;
 }
