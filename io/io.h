@@ -70,6 +70,20 @@ int io_labels_h5ad(struct io_labels *, const char *path, const char *column, int
 int io_labels_table(struct io_labels *, const char *path, const char *column, const struct io_strings *cells, int force);
 void io_labels_close(struct io_labels *);
 
+/* ---- what uns/KEY of an .h5ad says ------------------------------------------------------------------------------------------ */
+
+/* Entries of uns/KEY and of the groups in it, "params/theta"; each a number or a text, or the elements of an array, a line each. What
+   is of another kind, or longer than any report on a run, is left out. No such key: no entries. */
+struct io_uns {
+    struct io_strings names, texts;
+};
+int io_uns_h5ad(struct io_uns *, const char *path, const char *key);
+const char *io_uns_text(const struct io_uns *, const char *name); /* NULL: there is no such entry */
+void io_uns_close(struct io_uns *);
+
+/* Whether obsm has the key; -1: the file cannot be read. */
+int io_h5ad_has(const char *path, const char *key);
+
 /* ---- output ---------------------------------------------------------------------------------------------------------------- */
 
 /* An entry of uns/KEY: exactly one of text and values is set. count 0 with values: a scalar. */
@@ -118,6 +132,12 @@ void io_npz_abandon(struct io_npz **);
 
 /* Text (a JSON trace), same safety. */
 int io_text_write(const char *target, const char *text);
+
+/* Any bytes, same safety. */
+int io_bytes_write(const char *target, const void *bytes, size_t count);
+
+/* A whole text file, with a 0 behind it, to be freed; NULL: failed, also where it has more than most bytes. */
+char *io_text_read(const char *path, int64_t most);
 
 /* A new, minimal .h5ad: obs with names cell1, cell2, ... and categorical columns, obsm with one float32 array, no X (AnnData reads n_cells x 0). For `unisono simulate`. */
 struct io_new_h5ad {

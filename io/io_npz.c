@@ -58,18 +58,6 @@ int io_npy_write(const char *target, const void *values, char what, int n_axes, 
     return err;
 }
 
-int io_text_write(const char *target, const char *text)
-{
-    struct io_target out;
-    int err = io_target_begin(&out, target, 1);
-    if (!err)
-        err = io_target_write(&out, text, strlen(text));
-    if (!err)
-        return io_target_commit(&out);
-    io_target_abandon(&out);
-    return err;
-}
-
 /* ---- zip: PKWARE's APPNOTE 6.3, sections 4.3.7, 4.3.12, 4.3.14 to 4.3.16; sizes always in the 64-bit fields, so that there is
  * one way */
 
