@@ -268,6 +268,93 @@ UNI_API void uni_close(struct uni_harmony *run);
 UNI_API UNI_MUST_USE int uni_tsne(float *place, const struct uni_matrix *embedding, const float *start, double perplexity,
                                   int64_t threads, const volatile int *cancel);
 
+/* ---- diagnostics -------------------------------------------------------------------------------------------------------- */
+
+/* Did the correction go too far, or rest on too little? Tables of what moved, and sentences about what is worth a look. docs/diagnostics.md has the
+   formula of every number, and every threshold with what it was measured on. Lengths are Euclidean and in the embedding's units. A group is a
+   combination of the batch variables' levels that occurs (one variable: a level). A number that is not known is NaN: without a run all that comes
+   from its tables, without embeddings all that comes from cells. The spread of a set of cells is the root mean square distance of
+   a cell from the centre of the set in its group; sets count where they have at least UNI_FEWEST cells of a group. */
+#define UNI_FEWEST 10
+
+/* One batch level; rows are in the order of UNI_OBSERVED's. */
+struct uni_level_diagnosis {
+    int variable;                                   /* of the batches given */
+    int64_t level;                                  /* of that variable; its n_levels: the level of the cells without a label */
+    int64_t cells;
+    double length_median, length_999, length_max;   /* of the correction, |after - before|, over the level's cells */
+    double distance;                                /* length_median / (1 - share of the cells): of the level from the rest, which halves or
+                                                       tenths of the cells do not change as they do the length */
+    double spread, spread_kept;                     /* before; after over before */
+    double uncorrected;                             /* share of its mass in clusters where it is not corrected: left out, or the only one */
+    int64_t pruned, thin;                           /* clusters where it is left out; where it is corrected on less than one cell's mass */
+};
+
+struct uni_cluster_diagnosis {
+    double mass;                      /* cells: sum of R */
+    double length_median, length_max; /* of W over the levels (of all variables), by O */
+    int64_t longest;                  /* row of the level with length_max; -1: none is corrected */
+    double mixing;                    /* 1 - sum |O - E| / 2 mass of the first variable: 1 where every level has what is expected */
+    int64_t levels, pruned, thin;     /* levels with cells, of all variables; of them left out; corrected on less than one cell's mass */
+};
+
+struct uni_type_diagnosis {
+    int64_t cells;
+    int64_t levels[UNI_MAX_VARIABLES];            /* levels of each variable with at least UNI_FEWEST of its cells */
+    double length_median, length_999;             /* of the correction over its cells */
+    double moved;                                 /* of its centre */
+    double spread, removed;                       /* before; share of its square that was removed, negative where it grew */
+    int64_t nearest;                              /* the type that came closest to it in the groups that have both; -1: none has both */
+    double nearest_before, nearest_after;         /* distance of the two types' centres in these groups, less what chance adds */
+};
+
+enum uni_finding_kind {
+    UNI_SMALL_LEVEL,     /* a level with very few cells */
+    UNI_FAR_LEVEL,       /* a level that moved much farther than the others */
+    UNI_FAR_CELLS,       /* some cells of a level moved much farther than the rest of it */
+    UNI_LEVEL_COLLAPSED, /* a level's own spread shrank */
+    UNI_THIN_PAIRS,      /* many pairs of level and cluster are corrected on next to no cells */
+    UNI_LONE_LEVEL,      /* a level, or levels, with no cell type that another one has */
+    UNI_LONE_TYPE,       /* a type of one level moved, although no other level says how far */
+    UNI_TYPE_COLLAPSED,  /* a type's own spread shrank */
+    UNI_TYPES_MERGED     /* two types came much closer within their batches */
+};
+
+struct uni_finding {
+    enum uni_finding_kind kind;
+    int64_t row, other;      /* of levels or types; other: the second type, or -1 */
+    double value, threshold; /* what was found, and the limit that it passed */
+    int64_t more;            /* of this kind that are not listed: after the third, they are only counted here */
+    const char *text;        /* a sentence */
+};
+
+struct uni_diagnosis {
+    int64_t n_cells, n_skipped, n_dims, n_variables, n_levels, n_clusters, n_types, n_findings;
+    double length_median, length_999, length_max; /* over all cells that take part */
+    const struct uni_level_diagnosis *levels;     /* (n_levels) of all variables, those without cells included */
+    const struct uni_cluster_diagnosis *clusters; /* (n_clusters); 0: no run, or one that changed nothing */
+    const double *observed, *expected, *length;   /* (n_levels, n_clusters) O, E, |W|; NULL with n_clusters 0 */
+    const double *lambda;                         /* likewise; 0 where the pair was left out */
+    const struct uni_type_diagnosis *types;       /* (n_types) */
+    const struct uni_finding *findings;           /* (n_findings) by kind, the worst of each first */
+};
+
+/* Looks at a finished run, at an embedding before and after a correction (any correction), or at both. run: or NULL; it must have
+   ended, and its tables must be readable. before, after: both or neither; not changed. batches: those of the run. types: a
+   cell type for every cell, -1 unknown; or NULL. threads: 0 is the CPUs that this process may use; the numbers do not depend on it.
+   The result is freed by uni_diagnosis_close; nothing of the caller's is needed for it. On failure *diagnosis is NULL. Takes at most
+   uni_diagnose_bytes while it works: 16 bytes a cell, and tables. */
+UNI_API UNI_MUST_USE int uni_diagnose(struct uni_diagnosis **diagnosis, struct uni_harmony *run, const struct uni_matrix *before,
+                                      const struct uni_matrix *after, const struct uni_batch *batches, int n_batches,
+                                      const struct uni_batch *types, int64_t threads);
+
+/* Most memory that uni_diagnose takes at once, for a run with that many clusters (0: no run); -1: more than can be said. */
+UNI_API int64_t uni_diagnose_bytes(int64_t n_dims, int64_t n_clusters, const struct uni_batch *batches, int n_batches,
+                                   const struct uni_batch *types);
+
+/* Frees it. NULL is fine. */
+UNI_API void uni_diagnosis_close(struct uni_diagnosis *);
+
 /* ---- backends ----------------------------------------------------------------------------------------------------------- */
 
 struct uni_backend_info {

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What is worth a warning: thresholds and sentences. docs/diagnostics.md has what every threshold was measured on. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "diagnose.h"
+
+static const double FEW_CELLS = 30;      /* a cluster's worth, by the default number of clusters */
+static const double SMALL_SHARE = 0.01;  /* of the cells, or ... */
+static const double SMALL_OF_EVEN = 0.1; /* ... of what a level would have if all were equal, whichever is less */
+static const double FAR_LEVEL = 3;       /* times the median of the levels */
+static const double FAR_CELLS = 8;       /* times the level's median */
+static const double LEVEL_KEPT = 0.8;    /* of its spread */
+static const double THIN_SHARE = 0.05;   /* of the pairs */
+static const double LONE_MOVED = 0.5;    /* spreads of the type */
+static const double TYPE_REMOVED = 0.4;  /* of its variance */
+static const double TYPES_NEARER = 0.5;  /* of their distance */
+
+struct finder {
+    struct uni_diagnose_work *w;
+    enum uni_finding_kind kind;
+    int64_t n;
+};
+
+/* A candidate; the largest rank is the worst. */
+static void consider(struct finder *f, double rank, int64_t row, int64_t other, double value, double threshold)
+{
+    f->w->ranked[f->n++] = (struct uni_ranked){rank, value, threshold, row, other};
+}
+
+static int worse_first(const void *a, const void *b)
+{
+    const struct uni_ranked *x = a, *y = b;
+    return x->rank != y->rank ? (x->rank < y->rank) - (x->rank > y->rank) : (x->row > y->row) - (x->row < y->row);
+}
+
+static void __attribute__((format(printf, 4, 5))) write_to(char *text, size_t size, size_t *at, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(text + *at, size - *at, format, arguments);
+    va_end(arguments);
+    *at = n < 0 || *at + (size_t)n >= size ? size - 1 : *at + (size_t)n;
+}
+
+/* ---- sentences ------------------------------------------------------------------------------------------------------------- */
+
+struct sentence {
+    char *text;
+    size_t size, at;
+};
+#define SAY(s, ...) write_to((s)->text, (s)->size, &(s)->at, __VA_ARGS__)
+
+static void say_level(struct sentence *s, const struct uni_diagnose_work *w, int64_t row)
+{
+    const struct uni_level_diagnosis *l = &w->levels[row];
+    const struct uni_batch *b = &w->batches[l->variable];
+    const char *variable = b->name ? b->name : "batch";
+    if (l->level == b->n_levels)
+        SAY(s, "cells without a label in %.60s", variable);
+    else if (b->level_names && b->level_names[l->level])
+        SAY(s, "%.60s %.60s", variable, b->level_names[l->level]);
+    else
+        SAY(s, "%.60s number %lld", variable, (long long)l->level);
+}
+
+static void say_type(struct sentence *s, const struct uni_diagnose_work *w, int64_t t)
+{
+    const struct uni_batch *b = w->types;
+    const char *variable = b->name ? b->name : "cell type";
+    if (b->level_names && b->level_names[t])
+        SAY(s, "%.60s %.60s", variable, b->level_names[t]);
+    else
+        SAY(s, "%.60s number %lld", variable, (long long)t);
+}
+
+static const char *plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static void say_cells(struct sentence *s, int64_t cells)
+{
+    SAY(s, "%lld cell%s", (long long)cells, plural(cells));
+}
+
+static void say_small_level(struct sentence *s, const struct uni_diagnose_work *w, const struct uni_ranked *r)
+{
+    const struct uni_level_diagnosis *l = &w->levels[r->row];
+    say_level(s, w, r->row);
+    SAY(s, ": ");
+    say_cells(s, l->cells);
+    if (l->length_median > 0 && w->answer.length_median > 0)
+        SAY(s, ", moved %.1f times the median", l->length_median / w->answer.length_median);
+    SAY(s, "; a batch effect learnt from so few is mostly chance");
+}
+
+static void say_far_level(struct sentence *s, const struct uni_diagnose_work *w, const struct uni_ranked *r)
+{
+    say_level(s, w, r->row);
+    SAY(s, ": ");
+    say_cells(s, w->levels[r->row].cells);
+    SAY(s, ", %.1f times as far from the other cells as is usual here; is it another technology, or other cell types?", r->value);
+}
+
+static void say_far_cells(struct sentence *s, const struct uni_diagnose_work *w, const struct uni_ranked *r)
+{
+    const struct uni_level_diagnosis *l = &w->levels[r->row];
+    say_level(s, w, r->row);
+    SAY(s, ": some of its ");
+    say_cells(s, l->cells);
+    SAY(s, " moved %.1f times as far as half of them (%.3g, and %.3g)", r->value, l->length_999, l->length_median);
+}
+
+static void say_level_collapsed(struct sentence *s, const struct uni_diagnose_work *w, const struct uni_ranked *r)
+{
+    say_level(s, w, r->row);
+    SAY(s, ": its own spread shrank to %.0f %%: differences between its cells went with the batch effect; try a smaller theta",
+        100 * r->value);
+}
+
+static void say_thin_pairs(struct sentence *s, const struct uni_diagnose_work *w, const struct uni_ranked *r)
+{
+    say_level(s, w, r->row);
+    SAY(s, ": corrected on less than one cell in %lld of %lld clusters; use a larger lambda, or fewer clusters",
+        (long long)w->levels[r->row].thin, (long long)w->answer.n_clusters);
+}
+
+static void say_lone_level(struct sentence *s, const struct uni_diagnose_work *w, const struct uni_ranked *r)
+{
+    say_level(s, w, r->row);
+    if (r->other > 0)
+        SAY(s, " and %lld more", (long long)r->other);
+    SAY(s, ": no cell type of %s is in another batch, so batch effect and cell type cannot be told apart",
+        r->other > 0 ? "theirs" : "its");
+}
+
+static void say_lone_type(struct sentence *s, const struct uni_diagnose_work *w, const struct uni_ranked *r)
+{
+    say_type(s, w, r->row);
+    SAY(s, ": only in ");
+    say_level(s, w, r->other);
+    SAY(s, " (");
+    say_cells(s, w->types_out[r->row].cells);
+    SAY(s, "), and moved by %.1f of its spread, although no other batch says where to", r->value);
+}
+
+static void say_type_collapsed(struct sentence *s, const struct uni_diagnose_work *w, const struct uni_ranked *r)
+{
+    say_type(s, w, r->row);
+    SAY(s, ": %.0f %% of the variance between its own cells within a batch was removed", 100 * r->value);
+}
+
+static void say_types_merged(struct sentence *s, const struct uni_diagnose_work *w, const struct uni_ranked *r)
+{
+    say_type(s, w, r->row);
+    SAY(s, " and ");
+    say_type(s, w, r->other);
+    SAY(s, ": in the batches that have both they kept %.0f %% of their distance", 100 * r->value);
+}
+
+/* Lists the worst, and counts the rest. */
+static void list(struct finder *f, void (*say)(struct sentence *, const struct uni_diagnose_work *, const struct uni_ranked *))
+{
+    struct uni_diagnose_work *w = f->w;
+    qsort(w->ranked, (size_t)f->n, sizeof *w->ranked, worse_first);
+    for (int64_t i = 0; i < f->n && i < UNI_FINDINGS_LISTED; i++) {
+        const struct uni_ranked *r = &w->ranked[i];
+        int64_t at = w->answer.n_findings++, more = i == UNI_FINDINGS_LISTED - 1 ? f->n - UNI_FINDINGS_LISTED : 0;
+        struct sentence s = {w->text + at * UNI_FINDING_TEXT, UNI_FINDING_TEXT, 0};
+        say(&s, w, r);
+        if (more)
+            SAY(&s, " (and %lld more like this)", (long long)more);
+        w->findings[at] = (struct uni_finding){f->kind, r->row, r->other, r->value, r->threshold, more, s.text};
+    }
+}
+
+/* ---- levels ---------------------------------------------------------------------------------------------------------------- */
+
+static int64_t levels_with_cells(const struct uni_diagnose_work *w, int variable)
+{
+    int64_t n = 0;
+    for (int64_t l = w->level_first[variable]; l < w->level_first[variable + 1]; l++)
+        n += w->levels[l].cells > 0;
+    return n;
+}
+
+static void find_small_levels(struct uni_diagnose_work *w)
+{
+    struct finder f = {w, UNI_SMALL_LEVEL, 0};
+    double N = (double)(w->answer.n_cells - w->answer.n_skipped);
+    for (int64_t l = 0; l < w->answer.n_levels; l++) {
+        int64_t levels = levels_with_cells(w, w->levels[l].variable); /* TODO */
+        double limit = fmax(FEW_CELLS, N * fmin(SMALL_SHARE, SMALL_OF_EVEN / (double)levels)), cells = (double)w->levels[l].cells;
+        if (levels > 1 && cells > 0 && cells < limit)
+            consider(&f, -cells, l, -1, cells, limit);
+    }
+    list(&f, say_small_level);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void find_far_levels(struct uni_diagnose_work *w)
+{
+    struct finder f = {w, UNI_FAR_LEVEL, 0};
+    for (int v = 0; v < w->answer.n_variables; v++) {
+        int64_t n = 0;
+        double *distance = (double *)(void *)w->weighed;
+        for (int64_t l = w->level_first[v]; l < w->level_first[v + 1]; l++)
+            if (isfinite(w->levels[l].distance))
+                distance[n++] = w->levels[l].distance;
+        qsort(distance, (size_t)n, sizeof *distance, by_value);
+        double median = n ? distance[(n - 1) / 2] : 0;
+        for (int64_t l = w->level_first[v]; n > 2 && l < w->level_first[v + 1]; l++) {
+            double ratio = w->levels[l].distance / median;
+            if (median > 0 && ratio > FAR_LEVEL)
+                consider(&f, ratio, l, -1, ratio, FAR_LEVEL);
+        }
+    }
+    list(&f, say_far_level);
+}
+
+static void find_far_cells(struct uni_diagnose_work *w)
+{
+    struct finder f = {w, UNI_FAR_CELLS, 0};
+    for (int64_t l = 0; l < w->answer.n_levels; l++) {
+        double ratio = w->levels[l].length_999 / w->levels[l].length_median;
+        if (ratio > FAR_CELLS && w->levels[l].length_median > 0)
+            consider(&f, ratio, l, -1, ratio, FAR_CELLS);
+    }
+    list(&f, say_far_cells);
+}
+
+static void find_collapsed_levels(struct uni_diagnose_work *w)
+{
+    struct finder f = {w, UNI_LEVEL_COLLAPSED, 0};
+    for (int64_t l = 0; l < w->answer.n_levels; l++)
+        if (w->levels[l].spread_kept < LEVEL_KEPT)
+            consider(&f, -w->levels[l].spread_kept, l, -1, w->levels[l].spread_kept, LEVEL_KEPT);
+    list(&f, say_level_collapsed);
+}
+
+static void find_thin_pairs(struct uni_diagnose_work *w)
+{
+    struct finder f = {w, UNI_THIN_PAIRS, 0};
+    for (int64_t l = 0; l < w->answer.n_levels; l++) {
+        double share = (double)w->levels[l].thin / (double)w->answer.n_clusters;
+        if (share > THIN_SHARE)
+            consider(&f, share, l, -1, share, THIN_SHARE);
+    }
+    list(&f, say_thin_pairs);
+}
+
+/* ---- types ----------------------------------------------------------------------------------------------------------------- */
+
+/* Levels that share a type hang together in trees; all but the largest tree are cut off from it. */
+static void find_lone_levels(struct uni_diagnose_work *w)
+{
+    struct finder f = {w, UNI_LONE_LEVEL, 0};
+    for (int64_t l = 0; l < w->answer.n_levels; l++) {
+        int64_t root = uni_diagnose_tree(w, l);
+        w->tree_levels[root] += w->has_type[l];
+        w->tree_cells[root] += w->has_type[l] ? (double)w->levels[l].cells : 0;
+    }
+    for (int v = 0; v < w->answer.n_variables; v++) {
+        int64_t most = w->level_first[v];
+        for (int64_t l = most; l < w->level_first[v + 1]; l++)
+            most = w->tree_cells[l] > w->tree_cells[most] ? l : most;
+        for (int64_t l = w->level_first[v]; l < w->level_first[v + 1]; l++)
+            if (w->tree_levels[l] && l != most)
+                consider(&f, w->tree_cells[l], l, w->tree_levels[l] - 1, w->tree_cells[l], 0);
+    }
+    list(&f, say_lone_level);
+}
+
+static void find_lone_types(struct uni_diagnose_work *w)
+{
+    struct finder f = {w, UNI_LONE_TYPE, 0};
+    for (int64_t t = 0; t < w->answer.n_types; t++) {
+        const struct uni_type_diagnosis *type = &w->types_out[t];
+        double moved = type->moved / type->spread;
+        for (int v = 0; v < w->answer.n_variables; v++)
+            if (type->levels[v] == 1 && levels_with_cells(w, v) > 1 && moved > LONE_MOVED) {
+                consider(&f, moved, t, w->type_level[v * w->answer.n_types + t], moved, LONE_MOVED);
+                break;
+            }
+    }
+    list(&f, say_lone_type);
+}
+
+static void find_collapsed_types(struct uni_diagnose_work *w)
+{
+    struct finder f = {w, UNI_TYPE_COLLAPSED, 0};
+    for (int64_t t = 0; t < w->answer.n_types; t++)
+        if (w->types_out[t].removed > TYPE_REMOVED)
+            consider(&f, w->types_out[t].removed, t, -1, w->types_out[t].removed, TYPE_REMOVED);
+    list(&f, say_type_collapsed);
+}
+
+/* A pair is named once, by the type that comes first in the caller's order. */
+static void find_merged_types(struct uni_diagnose_work *w)
+{
+    struct finder f = {w, UNI_TYPES_MERGED, 0};
+    for (int64_t t = 0; t < w->answer.n_types; t++) {
+        const struct uni_type_diagnosis *type = &w->types_out[t];
+        double kept = type->nearest_after / type->nearest_before;
+        if (kept < TYPES_NEARER && !(w->types_out[type->nearest].nearest == t && type->nearest < t))
+            consider(&f, -kept, t, type->nearest, kept, TYPES_NEARER);
+    }
+    list(&f, say_types_merged);
+}
+
+void uni_diagnose_findings(struct uni_diagnose_work *w)
+{
+    find_small_levels(w);
+    find_far_levels(w);
+    find_far_cells(w);
+    find_collapsed_levels(w);
+    find_thin_pairs(w);
+    find_lone_levels(w);
+    find_lone_types(w);
+    find_collapsed_types(w);
+    find_merged_types(w);
+}
