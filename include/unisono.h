@@ -355,6 +355,54 @@ UNI_API int64_t uni_diagnose_bytes(int64_t n_dims, int64_t n_clusters, const str
 /* Frees it. NULL is fine. */
 UNI_API void uni_diagnosis_close(struct uni_diagnosis *);
 
+/* ---- scores ------------------------------------------------------------------------------------------------------------- */
+
+/* LISI, the local inverse Simpson's index (Korsunsky et al. 2019): how many levels there are around a cell, weighted by nearness. 1: all its
+   neighbours are of one level; the number of levels: they are there in equal parts. For a batch variable (iLISI) high is well mixed, for
+   cell types (cLISI) 1 is well kept apart. It is what the authors' R package lisi and harmonypy compute: over the floor(3 perplexity) - 1
+   nearest other cells, weights proportional to exp(-beta d), d the Euclidean distance, beta by bisection from 1 on until the entropy of
+   the weights is within 1e-5 of ln perplexity, in 50 steps at most; then 1 / sum over levels of (sum of their weights)^2.
+   The neighbours are exact: by distances in float64 of the values as given, of equally far cells the first. A cell is never its own
+   neighbour, its duplicates are. A neighbour without a label is left out and the weights of the others are scaled to sum to 1; a cell
+   whose neighbours all lack one has no value, nor has one whose neighbours are so far (1e17 or so) that no beta is found: NaN. */
+struct uni_lisi_options {
+    size_t size;       /* set by uni_lisi_options_init */
+    double perplexity; /* > 1. Where floor(3 perplexity) is more than the cells there are, (n_cells - 1) / 3 is used, and the plan has a note */
+    int64_t sample;    /* cells to look at, among all cells as neighbours: drawn by the seed, without replacement; 0, or n_cells and more: every cell */
+    int64_t seed;
+    int64_t threads;   /* 0: the CPUs that this process may use; the result is the same bytes for any number */
+    const volatile int *cancel; /* or NULL. Another thread or a signal handler may set it: UNI_STOPPED within milliseconds */
+};
+
+/* Perplexity 30, 20,000 cells, seed 0. size: sizeof(struct uni_lisi_options). */
+UNI_API void uni_lisi_options_init(struct uni_lisi_options *options, size_t size);
+
+struct uni_lisi_plan {
+    int64_t n_cells, n_dims, n_sampled; /* n_sampled: cells that will be looked at */
+    int64_t n_neighbours;               /* of each */
+    int64_t bytes;                      /* most memory that uni_lisi takes, the caller's own arrays not counted */
+    int64_t threads;
+    double perplexity;                  /* that will be used */
+    char note[200];                     /* why it is another one than asked for; or "" */
+};
+
+/* Of one labelling, over the cells looked at that have a value. */
+struct uni_lisi_score {
+    int64_t n_levels, n_missing, n_values; /* levels with cells, cells without label, cells with a value */
+    double mean, median;                   /* NaN: no cell has a value */
+    double standard_error;                 /* of the mean, as an estimate of that of all cells; 0 where all were looked at; NaN: one value only */
+};
+
+/* Checks options and sizes, and says what uni_lisi would do and take. The embedding's data may be NULL, the labels' levels too. */
+UNI_API UNI_MUST_USE int uni_lisi_plan(struct uni_lisi_plan *plan, const struct uni_matrix *embedding, const struct uni_batch *labels,
+                                       int n_labels, const struct uni_lisi_options *options);
+
+/* LISI of n_labels labellings at once, which costs hardly more than one; on the CPU. values (n_labels, n_sampled), cells (n_sampled) those
+   looked at, in rising order, scores (n_labels); n_sampled as the plan says. Each may be NULL. Nothing of the caller's is kept. On failure
+   values is filled with NaN. Embedding: as in uni_open, of 5 cells or more, at most 1,000,000 dimensions. */
+UNI_API UNI_MUST_USE int uni_lisi(const struct uni_matrix *embedding, const struct uni_batch *labels, int n_labels,
+                                  const struct uni_lisi_options *options, double *values, int64_t *cells, struct uni_lisi_score *scores);
+
 /* ---- backends ----------------------------------------------------------------------------------------------------------- */
 
 struct uni_backend_info {

@@ -144,7 +144,7 @@ int uni_matrix_check(const struct uni_matrix *given, struct uni_matrix *plain, s
         plain->row_stride = plain->col_stride * given->n_dims;
     }
     int err = check_finite(plain);
-    if (!err)
+    if (!err && warnings)
         warn_uncentred(plain, warnings);
     return err;
 }

@@ -47,7 +47,7 @@ int uni_groups_check(int64_t n_cells, int64_t n_dims, const struct uni_batch *, 
 int uni_groups_open(struct uni_cells_sorted *, struct uni_warnings *, const struct uni_batch *, const struct uni_options *);
 void uni_groups_close(struct uni_cells_sorted *);
 
-/* ---- embedding.c: the caller's matrix */
+/* ---- embedding.c: the caller's matrix; warnings NULL: none wanted */
 int uni_matrix_check(const struct uni_matrix *, struct uni_matrix *plain, struct uni_warnings *);
 /* Unit length; a row of zeros stays. Returns 0 for such a row. */
 int uni_normalise(float *row, int64_t D);

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Exact neighbours by products. With y = (x - centre) scale in float32, |y_i - y_q|^2 = |y_i|^2 + |y_q|^2 - 2 y_i.y_q, and the
+ * kernel computes score = 2 y_q.y_i - (1 - margin) |y_i|^2, so that
+ *
+ *     |x_i - x_q|^2 scale^2 >= (1 - margin) |y_q|^2 - score
+ *
+ * holds in spite of all rounding. With u = 2^-24 and D + 1 terms, a product's float32 sum is off by at most g (2 |y_i|^2 +
+ * |y_q|^2), g = (D + 1) u / (1 - (D + 1) u), since 2 ab <= a^2 + b^2. Rounding the coordinates moves each by at most u of itself,
+ * which takes at most 2 u (|y_i| + |y_q|)^2 <= 4 u (|y_i|^2 + |y_q|^2) off the squared distance; rounding the stored length, u
+ * |y_i|^2. So margin = 2 g + 8 u is enough, and leaves some for the float64 steps. A cell whose score is below a query's limit,
+ * (1 - margin) |y_q|^2 less the squared distance of its k-th nearest so far, is farther than that one.
+ *
+ * The cells come in their order, so a query soon has a limit that few reach. Every COARSE-th cell goes first: where cells are
+ * sorted, by sample say, each new one might else be nearer than all before.
+ */
+#include "neighbours.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "../cpu/cpu_kernels.h"
+#include "../cpu/cpu_pool.h"
+#include "../error.h"
+
+enum {
+    ROOM = 256, /* cells found for a query before they are measured */
+    TILE_MOST = 40 * NEAR_ROWS,
+    TILE_BYTES = 4 << 20, /* of a task's own arrays, at least as long as that leaves NEAR_ROWS queries */
+    COARSE = 64,
+    PART = 4096,    /* cells of a task that looks at all */
+    SAMPLED = 4096, /* cells that the centre is the mean of */
+    AHEAD = 8       /* rows asked for before they are measured */
+};
+
+/* ---- memory ---------------------------------------------------------------------------------------------------------------- */
+
+static int64_t up(int64_t n, int64_t multiple)
+{
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+static int64_t parts(int64_t n, int64_t part)
+{
+    return (n + part - 1) / part;
+}
+
+static int is_row_by_row(const struct uni_matrix *m)
+{
+    int64_t size = m->dtype == UNI_FLOAT64 ? 8 : 4;
+    return m->col_stride == size && (int64_t)((uintptr_t)m->data % (uintptr_t)size) == 0 && m->row_stride % size == 0;
+}
+
+static int64_t tile_of(const struct uni_near_job *job, int64_t D, int64_t threads)
+{
+    int64_t bytes = D * 4 + job->k * (int64_t)sizeof(struct uni_near_cell) + ROOM * 8;
+    int64_t tile = TILE_BYTES / bytes / NEAR_ROWS * NEAR_ROWS, share = up(parts(job->n_queries, threads), NEAR_ROWS);
+    tile = tile < NEAR_ROWS ? NEAR_ROWS : tile < TILE_MOST ? tile : TILE_MOST;
+    return tile < share ? tile : share;
+}
+
+static void set_sizes(struct uni_neighbours *s, const struct uni_near_job *job, int64_t threads)
+{
+    *s = (struct uni_neighbours){.job = *job, .N = job->plain->n_cells, .D = job->plain->n_dims, .k = job->k, .threads = threads};
+    s->tile = tile_of(job, s->D, threads);
+    s->wide = job->plain->dtype == UNI_FLOAT64;
+    s->row_stride = is_row_by_row(job->plain) ? job->plain->row_stride : s->D * (s->wide ? 8 : 4);
+    s->n_panels = parts(s->N, NEAR_CELLS);
+    s->n_coarse = s->N / COARSE > 4 * s->k ? parts(parts(s->N, COARSE), NEAR_CELLS) : 0;
+}
+
+enum { ARRAYS = 12 };
+static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_neighbours *s)
+{
+    int64_t panel = (s->D + 1) * NEAR_CELLS, rows = s->threads * s->tile;
+    const struct uni_array_row all[ARRAYS] = {
+        UNI_ARRAY(s->panels, s->n_panels * panel),
+        UNI_ARRAY(s->coarse, s->n_coarse * panel),
+        UNI_ARRAY(s->copy, is_row_by_row(s->job.plain) ? 0 : s->N * s->row_stride),
+        UNI_ARRAY(s->centre, s->D),
+        UNI_ARRAY(s->most, parts(s->N, PART)),
+        UNI_ARRAY(s->query, rows * s->D),
+        UNI_ARRAY(s->limit, rows),
+        UNI_ARRAY(s->reach, rows),
+        UNI_ARRAY(s->found, rows * (ROOM + 1)),
+        UNI_ARRAY(s->near, rows * s->k),
+        UNI_ARRAY(s->have, rows),
+        UNI_ARRAY(s->work, s->threads * (s->k + ROOM)),
+    };
+    memcpy(list, all, sizeof all);
+}
+
+int64_t uni_neighbours_bytes(const struct uni_near_job *job, int64_t *threads)
+{
+    struct uni_array_row list[ARRAYS];
+    struct uni_neighbours s;
+    *threads = job->threads ? job->threads : uni_cpu_count();
+    set_sizes(&s, job, *threads);
+    list_arrays(list, &s);
+    return uni_arena_bytes(list, ARRAYS);
+}
+
+/* ---- cells ----------------------------------------------------------------------------------------------------------------- */
+
+static double value(const struct uni_neighbours *s, int64_t cell, int64_t d)
+{
+    const char *row = s->rows + cell * s->row_stride;
+    return s->wide ? ((const double *)(const void *)row)[d] : ((const float *)(const void *)row)[d];
+}
+
+static int64_t part_end(const struct uni_neighbours *s, int64_t task)
+{
+    return (task + 1) * PART < s->N ? (task + 1) * PART : s->N;
+}
+
+static void copy_rows(void *context, int64_t task, int thread)
+{
+    struct uni_neighbours *s = context;
+    const struct uni_matrix *m = s->job.plain;
+    int64_t size = s->wide ? 8 : 4;
+    (void)thread;
+    for (int64_t i = task * PART; i < part_end(s, task); i++)
+        for (int64_t d = 0; d < s->D; d++)
+            memcpy(s->copy + i * s->row_stride + d * size, (const char *)m->data + i * m->row_stride + d * m->col_stride,
+                   (size_t)size);
+}
+
+static void find_most(void *context, int64_t task, int thread)
+{
+    struct uni_neighbours *s = context;
+    double most = 0;
+    (void)thread;
+    for (int64_t i = task * PART; i < part_end(s, task); i++)
+        for (int64_t d = 0; d < s->D; d++) {
+            double off = fabs(value(s, i, d) - s->centre[d]);
+            most = off > most ? off : most;
+        }
+    s->most[task] = most;
+}
+
+/* Any centre will do, and any power of two: they keep the margin small, and the products from over- and underflow. */
+static int centre_cells(struct uni_neighbours *s)
+{
+    int64_t step = parts(s->N, SAMPLED), seen = parts(s->N, step);
+    double most = 0;
+    int exponent;
+    for (int64_t i = 0; i < s->N; i += step)
+        for (int64_t d = 0; d < s->D; d++)
+            s->centre[d] += value(s, i, d) / (double)seen;
+    int err = uni_pool_run(s->pool, find_most, s, parts(s->N, PART));
+    for (int64_t i = 0; i < parts(s->N, PART); i++)
+        most = s->most[i] > most ? s->most[i] : most;
+    frexp(most, &exponent);
+    s->scale = most > 0 ? ldexp(1, -exponent) : 1;
+    return err;
+}
+
+static double margin(int64_t D)
+{
+    double u = 0x1p-24, terms = (double)D + 1;
+    return 2 * terms * u / (1 - terms * u) + 8 * u;
+}
+
+/* times y of a cell, entries step apart; returns |y|^2. */
+static double place(const struct uni_neighbours *s, int64_t cell, float *to, int64_t step, float times)
+{
+    double square = 0;
+    for (int64_t d = 0; d < s->D; d++) {
+        float y = (float)(s->scale * (value(s, cell, d) - s->centre[d]));
+        to[d * step] = times * y;
+        square += (double)y * y;
+    }
+    return square;
+}
+
+static void pack(const struct uni_neighbours *s, float *panel, int64_t first, int64_t step)
+{
+    for (int64_t c = 0; c < NEAR_CELLS; c++) {
+        int64_t cell = (first + c) * step;
+        if (cell < s->N)
+            panel[c] = (float)(-(1 - margin(s->D)) * place(s, cell, panel + NEAR_CELLS + c, NEAR_CELLS, 1));
+        else
+            panel[c] = -HUGE_VALF; /* never reaches a limit */
+    }
+}
+
+static void pack_panel(void *context, int64_t task, int thread)
+{
+    struct uni_neighbours *s = context;
+    int64_t size = (s->D + 1) * NEAR_CELLS, coarse = task - s->n_panels;
+    (void)thread;
+    if (coarse < 0)
+        pack(s, s->panels + task * size, task * NEAR_CELLS, 1);
+    else
+        pack(s, s->coarse + coarse * size, coarse * NEAR_CELLS, COARSE);
+}
+
+int uni_neighbours_open(struct uni_neighbours *s, const struct uni_near_job *job)
+{
+    int err = 0;
+    struct uni_array_row list[ARRAYS];
+    const struct uni_cpu_kernels *kernels = uni_cpu_choose();
+    int64_t threads = job->threads ? job->threads : uni_cpu_count();
+    struct uni_pool *pool = kernels ? uni_pool_open(threads, job->cancel) : NULL;
+    set_sizes(s, job, pool ? uni_pool_threads(pool) : 1);
+    s->kernels = kernels;
+    s->pool = pool;
+    if (!kernels)
+        TRY(UNI_BACKEND);
+    if (!pool)
+        TRY(uni_fail(UNI_MEMORY, "no memory for %lld threads", (long long)threads));
+    list_arrays(list, s);
+    TRY(uni_arena_open(&s->arena, list, ARRAYS, "the neighbours"));
+    s->count = s->found + s->threads * s->tile * ROOM;
+    s->rows = job->plain->data;
+    if (!is_row_by_row(job->plain)) {
+        TRY(uni_pool_run(pool, copy_rows, s, parts(s->N, PART)));
+        s->rows = s->copy;
+    }
+    TRY(centre_cells(s));
+    TRY(uni_pool_run(pool, pack_panel, s, s->n_panels + s->n_coarse));
+done:
+    if (err)
+        uni_neighbours_close(s);
+    return err;
+}
+
+void uni_neighbours_close(struct uni_neighbours *s)
+{
+    uni_pool_close(s->pool);
+    uni_arena_close(&s->arena);
+    s->pool = NULL;
+}
+
+/* ---- search ---------------------------------------------------------------------------------------------------------------- */
+
+/* The queries of a task, and its thread's memory. */
+struct tile {
+    int64_t first, n; /* queries */
+    struct uni_near near;
+    float *query, *limit;
+    double *reach;
+    int64_t *have;
+    struct uni_near_cell *best, *work;
+};
+
+static int64_t cell_of(const struct uni_neighbours *s, int64_t query)
+{
+    return s->job.query ? s->job.query[query] : query;
+}
+
+static struct tile tile_open(const struct uni_neighbours *s, int64_t task, int thread)
+{
+    int64_t first = task * s->tile, rest = s->job.n_queries - first, at = thread * s->tile;
+    struct tile t = {.first = first,
+                     .n = rest < s->tile ? rest : s->tile,
+                     .query = s->query + at * s->D,
+                     .limit = s->limit + at,
+                     .reach = s->reach + at,
+                     .have = s->have + at,
+                     .best = s->near + at * s->k,
+                     .work = s->work + thread * (s->k + ROOM)};
+    t.near = (struct uni_near){.D = s->D,
+                               .M = up(t.n, NEAR_ROWS),
+                               .query = t.query,
+                               .limit = t.limit,
+                               .found = s->found + at * ROOM,
+                               .count = s->count + at,
+                               .room = ROOM};
+    for (int64_t i = 0; i < t.near.M; i++) {
+        t.have[i] = t.near.count[i] = 0;
+        t.limit[i] = i < t.n ? -FLT_MAX : HUGE_VALF; /* all cells reach it; none does */
+        if (i < t.n)
+            t.reach[i] = (1 - margin(s->D)) * place(s, cell_of(s, first + i), t.query + i * s->D, 1, 2);
+        else
+            memset(t.query + i * s->D, 0, (size_t)s->D * sizeof *t.query);
+    }
+    return t;
+}
+
+/* In eight sums side by side, else each addition would wait for the one before. */
+#define SQUARE(name, type)                                                                                                       \
+    static double name(const void *x, const void *y, int64_t D)                                                                  \
+    {                                                                                                                            \
+        const type *a = x, *b = y;                                                                                               \
+        double part[8] = {0};                                                                                                    \
+        int64_t whole = D / 8 * 8;                                                                                               \
+        for (int64_t d = 0; d < whole; d += 8)                                                                                   \
+            for (int i = 0; i < 8; i++) {                                                                                        \
+                double off = (double)a[d + i] - (double)b[d + i];                                                                \
+                part[i] += off * off;                                                                                            \
+            }                                                                                                                    \
+        for (int64_t d = whole; d < D; d++) {                                                                                    \
+            double off = (double)a[d] - (double)b[d];                                                                            \
+            part[d - whole] += off * off;                                                                                        \
+        }                                                                                                                        \
+        return ((part[0] + part[4]) + (part[1] + part[5])) + ((part[2] + part[6]) + (part[3] + part[7]));                        \
+    }
+SQUARE(square_of_floats, float)
+SQUARE(square_of_doubles, double)
+
+static double square_of(const struct uni_neighbours *s, int64_t a, int64_t b)
+{
+    const char *x = s->rows + a * s->row_stride, *y = s->rows + b * s->row_stride;
+    return s->wide ? square_of_doubles(x, y, s->D) : square_of_floats(x, y, s->D);
+}
+
+static void fetch_row(const struct uni_neighbours *s, int64_t cell)
+{
+    const char *row = s->rows + cell * s->row_stride;
+    for (int64_t byte = 0; byte < s->D * (s->wide ? 8 : 4); byte += 64)
+        __builtin_prefetch(row + byte);
+}
+
+/* What a cell must score to be as near as the farthest of the k; seen: all cells before it have had their turn. */
+static float limit_of(const struct uni_neighbours *s, double reach, const struct uni_near_cell *farthest, int64_t seen)
+{
+    if (farthest->square == 0 && farthest->cell < seen)
+        return HUGE_VALF; /* k cells in the same place, and those to come have higher numbers */
+    double square = farthest->square * (1 + ((double)s->D + 4) * 0x1p-52) * s->scale * s->scale;
+    double least = reach - square - ((double)s->D + 4) * 0x1p-140; /* the last for products that underflow */
+    return nextafterf((float)least, -HUGE_VALF);
+}
+
+/* Measures the cells found for a query and keeps the nearest. step: cells are found by number / step. */
+static void measure(const struct uni_neighbours *s, struct tile *t, int64_t row, int64_t step, int64_t seen)
+{
+    const int64_t *found = t->near.found + row * ROOM, self = cell_of(s, t->first + row), count = t->near.count[row];
+    struct uni_near_cell *best = t->best + row * s->k, *work = t->work;
+    int64_t n = t->have[row];
+    memcpy(work, best, (size_t)n * sizeof *work);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t cell = found[i] * step;
+        if (i + AHEAD < count)
+            fetch_row(s, found[i + AHEAD] * step);
+        if (cell != self && !(step == 1 && s->n_coarse && cell % COARSE == 0)) /* the coarse ones were measured before */
+            work[n++] = (struct uni_near_cell){square_of(s, self, cell), cell};
+    }
+    t->near.count[row] = 0;
+    if (n > s->k) {
+        uni_near_select(work, n, s->k);
+        n = s->k;
+    } else if (n == s->k) {
+        uni_near_select(work, n, n);
+    }
+    memcpy(best, work, (size_t)n * sizeof *work);
+    t->have[row] = n;
+    if (n == s->k)
+        t->limit[row] = limit_of(s, t->reach[row], &best[n - 1], seen);
+}
+
+/* Holds all panels against the tile. */
+static void scan(const struct uni_neighbours *s, struct tile *t, const float *panels, int64_t n_panels, int64_t step)
+{
+    const volatile int *cancel = s->job.cancel;
+    int64_t seen = 0;
+    for (int64_t p = 0; p < n_panels && !(cancel && *cancel); p++) {
+        t->near.panel = panels + p * (s->D + 1) * NEAR_CELLS;
+        t->near.first = p * NEAR_CELLS;
+        s->kernels->find_near(&t->near);
+        seen = step == 1 ? (p + 1) * NEAR_CELLS : 0;
+        for (int64_t row = 0; row < t->n; row++)
+            if (t->near.count[row] > ROOM - NEAR_CELLS)
+                measure(s, t, row, step, seen);
+    }
+    for (int64_t row = 0; row < t->n; row++)
+        measure(s, t, row, step, seen);
+}
+
+static void search(void *context, int64_t task, int thread)
+{
+    struct uni_neighbours *s = context;
+    const volatile int *cancel = s->job.cancel;
+    struct tile t = tile_open(s, task, thread);
+    scan(s, &t, s->coarse, s->n_coarse, COARSE);
+    scan(s, &t, s->panels, s->n_panels, 1);
+    for (int64_t row = 0; row < t.n && !(cancel && *cancel); row++) {
+        uni_near_sort(t.best + row * s->k, s->k);
+        s->each(s->context, t.first + row, t.best + row * s->k, thread);
+    }
+}
+
+int uni_neighbours_find(struct uni_neighbours *s,
+                        void (*each)(void *context, int64_t i, const struct uni_near_cell *near, int thread), void *context)
+{
+    s->each = each;
+    s->context = context;
+    return uni_pool_run(s->pool, search, s, parts(s->job.n_queries, s->tile));
+}

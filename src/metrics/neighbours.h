@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The k nearest other cells of some cells, among all, exactly: by float64 distances, of equally far ones those with the lowest
+ * number.
+ *
+ * Products in float32 find the few cells that may be among the nearest, and leave out none that is: see the margin in
+ * neighbours.c. Only these are measured in float64, from the caller's own values. Whatever the products' rounding, the number of
+ * threads and the instruction set, the outcome is the same.
+ */
+#ifndef UNI_NEIGHBOURS_H
+#define UNI_NEIGHBOURS_H
+
+#include <stdint.h>
+
+#include "../arena.h"
+#include "unisono.h"
+
+struct uni_near_cell {
+    double square; /* of the Euclidean distance */
+    int64_t cell;
+};
+
+/* What is to be found. The embedding is read until the search is closed. */
+struct uni_near_job {
+    const struct uni_matrix *plain; /* checked; strides in bytes, not zero */
+    int64_t k;                      /* 1 .. n_cells - 1 */
+    int64_t n_queries;
+    const int64_t *query; /* (n_queries) cells; NULL: all of them */
+    int64_t threads;      /* 0: the CPUs that this process may use */
+    const volatile int *cancel;
+};
+
+struct uni_neighbours {
+    struct uni_near_job job;
+    int64_t N, D, k;
+    const struct uni_cpu_kernels *kernels;
+    struct uni_pool *pool;
+    int64_t threads, tile; /* queries of a task */
+    struct uni_arena arena;
+
+    const char *rows; /* the cells' values, row by row: the caller's, or a copy */
+    int64_t row_stride;
+    int wide;       /* they are doubles */
+    char *copy;     /* (N row_stride) where the caller's are not row by row */
+    double *centre; /* (D) */
+    double *most;   /* (parts of the cells) largest distance from it along one axis */
+    double scale;   /* a power of two: coordinates become at most 1 */
+    float *panels;  /* (n_panels,D + 1,NEAR_CELLS) */
+    float *coarse;  /* (n_coarse,D + 1,NEAR_CELLS) of every COARSE-th cell; n_coarse 0: too few to be of use */
+    int64_t n_panels, n_coarse;
+
+    /* (threads, tile) and rows of these */
+    float *query, *limit;       /* D, 1 */
+    double *reach;              /* 1: least squared length, see neighbours.c */
+    int64_t *found, *count;     /* ROOM, 1 */
+    struct uni_near_cell *near; /* k: the nearest so far, */
+    int64_t *have;              /* 1: and how many */
+    struct uni_near_cell *work; /* (threads, k + ROOM) */
+
+    void (*each)(void *context, int64_t i, const struct uni_near_cell *near, int thread);
+    void *context;
+};
+
+/* Bytes that open will take; -1: more than can be said. *threads: those it will use. */
+int64_t uni_neighbours_bytes(const struct uni_near_job *, int64_t *threads);
+
+int uni_neighbours_open(struct uni_neighbours *, const struct uni_near_job *);
+
+/* Calls each for every query i with its k nearest, the nearest first; in any order, from any thread. UNI_STOPPED: cancelled,
+   within milliseconds. */
+int uni_neighbours_find(struct uni_neighbours *,
+                        void (*each)(void *context, int64_t i, const struct uni_near_cell *near, int thread), void *context);
+void uni_neighbours_close(struct uni_neighbours *); /* safe after a failed open */
+
+/* ---- near_order.c */
+
+/* The m nearest of n to the front, the last of them at m - 1. */
+void uni_near_select(struct uni_near_cell *, int64_t n, int64_t m);
+void uni_near_sort(struct uni_near_cell *, int64_t n);
+
+#endif
