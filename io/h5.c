@@ -17,12 +17,32 @@ static void no_exit_handler(void)
     H5dont_atexit();
 }
 
+static int plugins;
+
+void io_allow_plugins(int yes)
+{
+    plugins = yes;
+}
+
+int io_h5_plugins_allowed(void)
+{
+    return plugins;
+}
+
+/* A file must not bring others into play: neither code that a filter is loaded from, nor files that its links name. */
+static void refuse_strangers(void)
+{
+    H5PLset_loading_state(plugins ? H5PL_ALL_PLUGIN : 0);
+    H5Lunregister(H5L_TYPE_EXTERNAL); /* fails when that has been done */
+}
+
 void io_h5_quiet_begin(struct io_h5_quiet *quiet)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, no_exit_handler);
     H5Eget_auto2(H5E_DEFAULT, &quiet->print, &quiet->user);
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    refuse_strangers();
 }
 
 void io_h5_quiet_end(const struct io_h5_quiet *quiet)
@@ -52,15 +72,23 @@ const char *io_h5_reason(void)
     return reason;
 }
 
-int io_h5_open(struct io_h5_file *file, const char *path)
+int io_h5_look(const char *path, int64_t *bytes)
 {
     struct stat info;
-    *file = (struct io_h5_file){H5I_INVALID_HID, path, 0};
+    *bytes = 0;
     if (stat(path, &info))
         return io_fail("%s: cannot be opened: %s", path, strerror(errno));
     if (!S_ISREG(info.st_mode))
         return io_fail("%s: is not a regular file", path);
-    file->bytes = info.st_size;
+    *bytes = info.st_size;
+    return 0;
+}
+
+int io_h5_open(struct io_h5_file *file, const char *path)
+{
+    *file = (struct io_h5_file){H5I_INVALID_HID, path, 0};
+    if (io_h5_look(path, &file->bytes))
+        return -1;
     file->id = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
     if (file->id >= 0)
         return 0;
@@ -202,6 +230,11 @@ int io_h5_integer_attribute(hid_t object, const char *name, int64_t *values, int
 int io_h5_shape(hid_t dataset, int64_t shape[3])
 {
     hsize_t extent[H5S_MAX_RANK] = {0};
+    hid_t plist = H5Dget_create_plist(dataset);
+    int is_virtual = H5Pget_layout(plist) == H5D_VIRTUAL; /* to tell its extent, HDF5 may open the files that it names */
+    io_h5_close_id(plist);
+    if (is_virtual)
+        return -1;
     hid_t space = H5Dget_space(dataset);
     int n_axes = H5Sget_simple_extent_dims(space, extent, NULL);
     for (int i = 0; i < 3; i++)
@@ -252,28 +285,51 @@ static int check_filters(const struct io_h5_file *file, hid_t plist, const char 
     return 0;
 }
 
-/* deflate makes at most 1032 out of one byte; the constant is for what small files hold beside values. */
-enum { MOST_EXPANSION = 1100, ALLOWANCE = 1 << 20 };
+/* A chunk is read whole, however few of its values are wanted. */
+static double chunk_bytes(hid_t plist, hid_t type)
+{
+    hsize_t chunk[H5S_MAX_RANK];
+    int n_axes = H5Pget_layout(plist) == H5D_CHUNKED ? H5Pget_chunk(plist, H5S_MAX_RANK, chunk) : 0;
+    double bytes = n_axes > 0 ? (double)H5Tget_size(type) : 0;
+    for (int i = 0; i < n_axes; i++)
+        bytes *= (double)chunk[i];
+    return bytes;
+}
+
+/* Sizes as double: they may not fit 64 bits. */
+static int check_bytes(const struct io_h5_file *file, hid_t dataset, hid_t plist, const char *thing)
+{
+    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    double wanted = (double)H5Sget_simple_extent_npoints(space) * (double)H5Tget_size(type);
+    double stored = (double)H5Dget_storage_size(dataset), chunk = chunk_bytes(plist, type);
+    int filtered = H5Pget_nfilters(plist) > 0, err = 0;
+    double most = filtered ? (double)io_most_expanded(file->bytes) : (double)file->bytes;
+    if (filtered && wanted > most)
+        err = io_fail("%s: %s claims %.0f bytes of values, more than the file's %" PRId64 " can hold compressed: it is damaged",
+                      file->path, thing, wanted, file->bytes);
+    else if (!filtered && H5Pget_layout(plist) != H5D_COMPACT && (stored < wanted || wanted > most))
+        err = io_fail("%s: %s claims %.0f bytes of values, but the file (%" PRId64
+                      " bytes) stores %.0f of them: it is damaged or was not written to its end",
+                      file->path, thing, wanted, file->bytes, stored);
+    else if (wanted > 0 && stored > 0 && chunk > most)
+        err = io_fail("%s: %s claims chunks of %.0f bytes, more than the file's %" PRId64 " can hold: it is damaged", file->path,
+                      thing, chunk, file->bytes);
+    io_h5_close_id(type);
+    io_h5_close_id(space);
+    return err;
+}
 
 int io_h5_check_values(const struct io_h5_file *file, hid_t dataset, const char *thing)
 {
-    hid_t plist = H5Dget_create_plist(dataset), type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    hid_t plist = H5Dget_create_plist(dataset);
     H5D_layout_t layout = H5Pget_layout(plist);
-    int n_filters = H5Pget_nfilters(plist), err = check_filters(file, plist, thing, n_filters);
-    double wanted = (double)H5Sget_simple_extent_npoints(space) * (double)H5Tget_size(type); /* may not fit 64 bits */
-    double stored = (double)H5Dget_storage_size(dataset);
+    int err = layout >= 0 ? 0 : io_fail("%s: %s cannot be read: %s", file->path, thing, io_h5_reason());
     if (!err && (layout == H5D_VIRTUAL || H5Pget_external_count(plist) > 0))
         err = io_fail("%s: the values of %s lie in other files: write a file that holds them itself", file->path, thing);
-    if (!err && n_filters > 0 && wanted > (double)file->bytes * MOST_EXPANSION + ALLOWANCE)
-        err = io_fail("%s: %s claims %.0f bytes of values, more than the file's %" PRId64 " can hold compressed: it is damaged",
-                      file->path, thing, wanted, file->bytes);
-    if (!err && n_filters == 0 && layout != H5D_COMPACT && (stored < wanted || wanted > (double)file->bytes))
-        err = io_fail("%s: %s claims %.0f bytes of values, but the file (%" PRId64
-                      " bytes) stores %.0f of them: it is damaged or was not "
-                      "written to its end",
-                      file->path, thing, wanted, file->bytes, stored);
+    if (!err)
+        err = check_filters(file, plist, thing, H5Pget_nfilters(plist));
+    if (!err)
+        err = check_bytes(file, dataset, plist, thing);
     io_h5_close_id(plist);
-    io_h5_close_id(type);
-    io_h5_close_id(space);
     return err;
 }

@@ -24,6 +24,7 @@ struct io_h5_file {
     const char *path;
     int64_t bytes; /* of the file; what is found in it is held against this */
 };
+int io_h5_look(const char *path, int64_t *bytes);      /* is it a file, and of what size; opens nothing */
 int io_h5_open(struct io_h5_file *, const char *path); /* to read */
 void io_h5_close(struct io_h5_file *);
 
@@ -41,7 +42,8 @@ int io_h5_integer_attribute(hid_t object, const char *name, int64_t *values, int
 /* The extent of a dataset: its axes (at most 3 are looked at; more are counted). */
 int io_h5_shape(hid_t dataset, int64_t shape[3]);
 
-/* Can its values be read: known filters, values in this file, and no more of them than the file can hold. thing: "obsm/X_pca". */
+/* Can its values be read: known filters, values in this file, and no more of them than the file can hold. To be asked before anything
+   else about a dataset. thing: "obsm/X_pca". */
 int io_h5_check_values(const struct io_h5_file *, hid_t dataset, const char *thing);
 
 /* ---- one-axis datasets (h5_vector.c) ----------------------------------------------------------------------------------------
@@ -93,7 +95,15 @@ int io_h5_read_names(const struct io_h5_file *, hid_t location, const char *name
 int64_t io_h5ad_count_cells(const struct io_h5_file *);
 int io_h5ad_cell_names(const struct io_h5_file *, struct io_strings *cells); /* none is no failure */
 
-/* What io_matrix.state is for an .h5ad. */
+/* Where values of an embedding go as they are read; all that goes in fits (n_cells, n_dims). */
+struct io_sink {
+    /* A block of rows x columns values, C order, whose first belongs to (row, column). */
+    int (*put)(struct io_sink *, int64_t row, int64_t column, int64_t n_rows, int64_t n_columns, const float *values);
+    /* Values that are added to what is at those places, zero at first. */
+    int (*sum)(struct io_sink *, int64_t count, const int64_t *at, const float *values);
+};
+
+/* What io_matrix.state is for an .h5ad in the process that reads it. */
 struct io_h5ad_source {
     struct io_source source;
     struct io_h5_file file;
@@ -104,8 +114,17 @@ struct io_h5ad_source {
     const char *field;         /* of obsm as one compound dataset, = key */
     int by_columns;            /* csc */
     int64_t n_values;          /* of a sparse matrix */
-    int (*values)(const struct io_h5ad_source *, int64_t n_cells, int64_t n_dims, float *dst);
+    int (*values)(const struct io_h5ad_source *, int64_t n_cells, int64_t n_dims, struct io_sink *);
 };
+
+/* In this process, unlike io_matrix_open, io_matrix_read and io_labels_h5ad: what the child does, and what fuzzing looks at. */
+int io_h5ad_open_here(struct io_matrix *, const char *path, const char *key);
+int io_h5ad_read_here(struct io_matrix *, struct io_sink *);
+int io_h5ad_labels_here(struct io_labels *, const char *path, const char *column, int force);
+
+/* Runs work, which answers once, in a child that reads path and may write writes (h5ad_child.c). */
+int io_h5ad_in_child(const char *path, const char *writes, int (*work)(struct io_child *, void *job), void *job);
+
 int io_h5ad_frame_open(struct io_h5ad_source *, struct io_matrix *);
 int io_h5ad_sparse_open(struct io_h5ad_source *, struct io_matrix *, int by_columns);
 
@@ -124,7 +143,7 @@ int io_h5ad_make_array(hid_t location, const char *name, hid_t file_type, hid_t 
 
 /* Can it become a group, and KEY be added to that? */
 int io_h5ad_older_check(const struct io_h5_file *, const char *key, int overwrite);
-int64_t io_h5ad_older_bytes(hid_t file);                  /* what that takes, at most; 0 when obsm is none of these */
+int64_t io_h5ad_older_bytes(hid_t file); /* what that takes, at most; 0 when obsm is none of these */
 int io_h5ad_older_convert(hid_t file, const char *key); /* without the field KEY; -1 without a sentence, HDF5 has the reason */
 
 #endif

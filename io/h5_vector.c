@@ -11,14 +11,14 @@
 enum { MOST_MEMBERS = 4096 };
 
 /* HDF5 takes memory for every string of a piece. Out of one block, given back all at once, this is much faster than malloc and
-   H5Dvlen_reclaim; and the sum is bounded by what the file can hold. */
+   H5Dvlen_reclaim; and the sum is bounded by what the file can hold, for a damaged file may have one text a million times. */
 struct io_h5_arena {
     struct block {
         struct block *next;
         size_t room;
         char bytes[];
-    } * block; /* the newest, which is the one being filled */
-    size_t used, total, most;
+    } * block;                /* the newest, which is the one being filled */
+    size_t used, total, most; /* total: of all pieces */
 };
 
 static void *arena_take(size_t size, void *user)
@@ -57,7 +57,7 @@ static void arena_empty(struct io_h5_arena *arena)
         free(arena->block);
         arena->block = next;
     }
-    arena->used = arena->total = 0;
+    arena->used = 0;
 }
 
 /* ---- opening
@@ -104,8 +104,8 @@ static int set_up_strings(struct io_h5_vector *vector, hid_t type)
     vector->arena = calloc(1, sizeof *vector->arena);
     if (!vector->arena)
         return io_fail_memory(vector->file->path, vector->thing, (int64_t)sizeof *vector->arena);
-    /* Every string is in the file once; rounding up to 8 is what the factor is for. */
-    vector->arena->most = (size_t)vector->file->bytes * 2 + IO_PIECE;
+    /* Every text is in the file once; rounding up to 8 is what the factor is for. */
+    vector->arena->most = (size_t)io_sum(io_product(vector->file->bytes, 2), IO_PIECE);
     vector->transfer = H5Pcreate(H5P_DATASET_XFER);
     H5Pset_vlen_mem_manager(vector->transfer, arena_take, vector->arena, arena_give, vector->arena);
     return 0;
@@ -169,20 +169,21 @@ int io_h5_vector_open(struct io_h5_vector *vector, const struct io_h5_file *file
         vector->dataset = H5Dopen2(location, name, H5P_DEFAULT);
     if (vector->dataset < 0)
         return io_fail("%s: %s is not there, or is no dataset: the file is damaged", file->path, vector->thing);
-    int n_axes = io_h5_shape(vector->dataset, shape);
     hid_t type = H5Dget_type(vector->dataset);
-    int err = n_axes == 1 ? 0 : io_fail("%s: %s has %d axes, one is needed", file->path, vector->thing, n_axes);
-    if (!err)
-        err = io_h5_check_values(file, vector->dataset, vector->thing);
+    int err = io_h5_check_values(file, vector->dataset, vector->thing);
+    int n_axes = err ? 0 : io_h5_shape(vector->dataset, shape);
+    if (!err && n_axes != 1)
+        err = io_fail("%s: %s has %d axes, one is needed", file->path, vector->thing, n_axes);
     if (!err)
         err = field ? set_up_field(vector, type, field) : set_up_type(vector, type);
     io_h5_close_id(type);
     if (!err) {
         vector->count = shape[0];
         vector->most = IO_PIECE / 2 / (int64_t)vector->width + 1;
-        vector->piece = malloc((size_t)vector->most * vector->width);
+        vector->most = vector->most < vector->count ? vector->most : vector->count;
+        vector->piece = io_room(vector->most, vector->width);
         if (!vector->piece)
-            err = io_fail_memory(file->path, vector->thing, vector->most * (int64_t)vector->width);
+            err = io_fail_memory(file->path, vector->thing, io_product(vector->most, (int64_t)vector->width));
     }
     if (err)
         io_h5_vector_close(vector);

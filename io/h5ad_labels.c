@@ -21,9 +21,9 @@ struct column {
 static int take_level(struct column *column, int64_t n_cells)
 {
     column->n_cells = n_cells;
-    column->level = malloc((size_t)n_cells * sizeof *column->level + 1);
+    column->level = io_room(n_cells, sizeof *column->level);
     if (!column->level)
-        return io_fail_memory(column->file.path, column->name, n_cells * (int64_t)sizeof *column->level);
+        return io_fail_memory(column->file.path, column->name, io_product(n_cells, sizeof *column->level));
     return 0;
 }
 
@@ -271,7 +271,7 @@ static int read_column(struct column *column)
     }
 }
 
-int io_labels_h5ad(struct io_labels *labels, const char *path, const char *name, int force)
+int io_h5ad_labels_here(struct io_labels *labels, const char *path, const char *name, int force)
 {
     struct io_h5_quiet quiet;
     struct column column = {.name = name, .obs = H5I_INVALID_HID, .force = force};

@@ -64,10 +64,12 @@ int io_h5ad_older_check(const struct io_h5_file *file, const char *key, int over
     int64_t shape[3];
     hid_t obsm = H5Dopen2(file->id, "obsm", H5P_DEFAULT), records = H5Dget_type(obsm);
     int err = 0;
-    if (H5Tget_class(records) != H5T_COMPOUND || io_h5_shape(obsm, shape) != 1)
+    if (H5Tget_class(records) != H5T_COMPOUND)
         err = io_fail("%s: obsm is neither a group nor a list of records: the file is damaged", file->path);
     if (!err)
         err = io_h5_check_values(file, obsm, "obsm");
+    if (!err && io_h5_shape(obsm, shape) != 1)
+        err = io_fail("%s: obsm is neither a group nor a list of records: the file is damaged", file->path);
     if (!err)
         err = check_fields(file, records, key, overwrite);
     io_h5_close_id(records);
@@ -83,7 +85,7 @@ int64_t io_h5ad_older_bytes(hid_t file)
     int64_t shape[3];
     hid_t obsm = H5Dopen2(file, "obsm", H5P_DEFAULT), records = H5Dget_type(obsm);
     io_h5_shape(obsm, shape);
-    int64_t bytes = shape[0] * (int64_t)H5Tget_size(records) + (int64_t)H5Tget_nmembers(records) * HEADERS;
+    int64_t bytes = io_sum(io_product(shape[0], (int64_t)H5Tget_size(records)), io_product(H5Tget_nmembers(records), HEADERS));
     io_h5_close_id(records);
     io_h5_close_id(obsm);
     return bytes;
@@ -115,7 +117,7 @@ static int copy_field(hid_t obsm, hid_t group, const char *name, const struct fi
     size_t width = H5Tget_size(field->record);
     hsize_t n_cells = field->shape[0], most = IO_PIECE / width + 1;
     int err = io_h5ad_make_array(group, name, field->element, field->element, field->n_axes, field->shape, NULL, "array");
-    void *piece = err ? NULL : malloc((size_t)most * width);
+    void *piece = err ? NULL : io_room((int64_t)most, width);
     if (!piece)
         return -1;
     hid_t one = H5Tcreate(H5T_COMPOUND, width), to = H5Dopen2(group, name, H5P_DEFAULT);

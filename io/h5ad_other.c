@@ -18,8 +18,16 @@ static void column_path(const struct io_h5ad_source *source, const char *column,
     snprintf(path, size, "%s%s%s", column, group ? "/" : "", group ? part : "");
 }
 
-static int frame_column(const struct io_h5ad_source *source, const char *column, int64_t n_cells, int64_t n_dims, float *dst)
+/* The piece of values as floats, NaN where the mask says so. */
+static void frame_piece(const struct io_h5_vector *values, const struct io_h5_vector *mask, float *dst)
 {
+    for (int64_t i = 0; i < values->n_piece; i++)
+        dst[i] = mask && io_h5_vector_integer(mask, i) ? NAN : io_h5_vector_float(values, i);
+}
+
+static int frame_column(const struct io_h5ad_source *source, int64_t j, int64_t n_cells, float *piece, struct io_sink *sink)
+{
+    const char *column = source->columns.at[j];
     struct io_h5_vector values, mask;
     char path[600];
     int masked = io_h5_type(source->object, column) == H5O_TYPE_GROUP, more = 0;
@@ -37,12 +45,12 @@ static int frame_column(const struct io_h5ad_source *source, const char *column,
     if (!err && (values.count != n_cells || (masked && mask.count != n_cells)))
         err = io_fail("%s: %s: column \"%s\" has %" PRId64 " rows and the first has %" PRId64 ": the file is damaged",
                       source->path, source->thing, column, values.count, n_cells);
-    for (int64_t i = 0; !err && (more = io_h5_vector_next(&values)) > 0; i += values.n_piece) {
+    while (!err && (more = io_h5_vector_next(&values)) > 0) {
         if (masked && io_h5_vector_next(&mask) <= 0)
             err = -1;
-        for (int64_t j = 0; !err && j < values.n_piece; j++) {
-            float value = io_h5_vector_float(&values, j);
-            dst[(i + j) * n_dims] = masked && io_h5_vector_integer(&mask, j) ? NAN : value;
+        if (!err) {
+            frame_piece(&values, masked ? &mask : NULL, piece);
+            err = sink->put(sink, values.first, j, values.n_piece, 1, piece);
         }
     }
     io_h5_vector_close(&values);
@@ -50,11 +58,13 @@ static int frame_column(const struct io_h5ad_source *source, const char *column,
     return err || more < 0 ? -1 : 0;
 }
 
-static int frame_values(const struct io_h5ad_source *source, int64_t n_cells, int64_t n_dims, float *dst)
+static int frame_values(const struct io_h5ad_source *source, int64_t n_cells, int64_t n_dims, struct io_sink *sink)
 {
-    int err = 0;
+    float *piece = malloc(IO_PIECE); /* a vector's has half as many bytes, of eight each */
+    int err = piece ? 0 : io_fail_memory(source->path, source->thing, IO_PIECE);
     for (int64_t j = 0; !err && j < n_dims; j++)
-        err = frame_column(source, source->columns.at[j], n_cells, n_dims, dst + j);
+        err = frame_column(source, j, n_cells, piece, sink);
+    free(piece);
     return err;
 }
 
@@ -70,9 +80,12 @@ static int column_order(const struct io_h5ad_source *source, struct io_strings *
     size_t width = H5Tget_size(type);
     int variable = H5Tis_variable_str(type) > 0, err = 0;
     /* An empty list has a type of numbers. */
-    if (count > 0 && (H5Tget_class(type) != H5T_STRING || count > source->file.bytes))
+    if (count > 0 &&
+        (H5Tget_class(type) != H5T_STRING || width == 0 || io_product(count, (int64_t)width) > source->file.bytes + IO_PIECE))
         err = io_fail("%s: %s: the attribute column-order is no list of names: the file is damaged", source->path, source->thing);
-    char *values = !err && count > 0 ? calloc((size_t)count, width) : NULL;
+    char *values = !err && count > 0 ? io_room_zeroed(count, width) : NULL;
+    if (!err && count > 0 && !values)
+        err = io_fail_memory(source->path, "column-order", io_product(count, (int64_t)width));
     if (values && H5Aread(attribute, memory, values) < 0)
         err = io_fail("%s: %s: column-order cannot be read: %s", source->path, source->thing, io_h5_reason());
     for (hssize_t i = 0; values && !err && i < count; i++) {
@@ -131,7 +144,7 @@ int io_h5ad_frame_open(struct io_h5ad_source *source, struct io_matrix *matrix)
     if (!err) {
         matrix->n_cells = n_cells;
         matrix->n_dims = source->columns.count;
-        matrix->source_bytes = 4 * IO_PIECE;
+        matrix->source_bytes = 5 * IO_PIECE;
         source->values = frame_values;
     }
     return err;
@@ -152,8 +165,8 @@ static int read_starts(const struct io_h5ad_source *source, int64_t n_major, int
     if (!err && vector.count != n_major + 1)
         err = io_fail("%s: %s: indptr has %" PRId64 " entries, %" PRId64 " are needed: the file is damaged", source->path,
                       source->thing, vector.count, n_major + 1);
-    if (!err && !(*starts = malloc((size_t)vector.count * sizeof **starts)))
-        err = io_fail_memory(source->path, source->thing, vector.count * (int64_t)sizeof **starts);
+    if (!err && !(*starts = io_room(vector.count, sizeof **starts)))
+        err = io_fail_memory(source->path, source->thing, io_product(vector.count, sizeof **starts));
     while (!err && (more = io_h5_vector_next(&vector)) > 0)
         memcpy(*starts + vector.first, vector.piece, (size_t)vector.n_piece * sizeof **starts);
     if (!err && more < 0)
@@ -168,9 +181,15 @@ static int read_starts(const struct io_h5ad_source *source, int64_t n_major, int
     return err;
 }
 
-/* Adds one piece of values; major is the row (csr) or column (csc) that its first value is in. */
-static int add_piece(const struct io_h5ad_source *source, const struct io_h5_vector *data, const struct io_h5_vector *minor,
-                     const int64_t *starts, int64_t *major, int64_t n_cells, int64_t n_dims, float *dst)
+/* A piece of values and where they belong. */
+struct entries {
+    float *value;
+    int64_t *at;
+};
+
+/* major is the row (csr) or column (csc) that the piece's first value is in. */
+static int place_piece(const struct io_h5ad_source *source, const struct io_h5_vector *data, const struct io_h5_vector *minor,
+                       const int64_t *starts, int64_t *major, int64_t n_cells, int64_t n_dims, struct entries *entries)
 {
     int64_t n_minor = source->by_columns ? n_cells : n_dims;
     for (int64_t i = 0; i < data->n_piece; i++) {
@@ -180,13 +199,13 @@ static int add_piece(const struct io_h5ad_source *source, const struct io_h5_vec
         if (at < 0 || at >= n_minor)
             return io_fail("%s: %s: index %" PRId64 " of value %" PRId64 " is not below %" PRId64 ": the file is damaged",
                            source->path, source->thing, at, data->first + i, n_minor);
-        float value = io_h5_vector_float(data, i);
-        dst[source->by_columns ? at * n_dims + *major : *major * n_dims + at] += value; /* scipy adds up repeated entries too */
+        entries->value[i] = io_h5_vector_float(data, i);
+        entries->at[i] = source->by_columns ? at * n_dims + *major : *major * n_dims + at;
     }
     return 0;
 }
 
-static int sparse_values(const struct io_h5ad_source *source, int64_t n_cells, int64_t n_dims, float *dst)
+static int sparse_values(const struct io_h5ad_source *source, int64_t n_cells, int64_t n_dims, struct io_sink *sink)
 {
     struct io_h5_vector data = {.dataset = H5I_INVALID_HID}, minor = {.dataset = H5I_INVALID_HID};
     int64_t *starts, major = 0;
@@ -199,12 +218,20 @@ static int sparse_values(const struct io_h5ad_source *source, int64_t n_cells, i
         err = io_h5_vector_open(&minor, &source->file, source->object, "indices", NULL);
     if (!err && (minor.kind != IO_H5_INTEGER && minor.kind != IO_H5_UNSIGNED))
         err = io_fail("%s: %s: indices holds no integers: the file is damaged", source->path, source->thing);
-    memset(dst, 0, (size_t)(n_cells * n_dims) * sizeof *dst);
+    if (!err && (minor.count != data.count || data.count != source->n_values))
+        err = io_fail("%s: %s changed while it was read", source->path, source->thing);
+    struct entries entries = {err ? NULL : io_room(data.most, sizeof(float)), err ? NULL : io_room(data.most, sizeof(int64_t))};
+    if (!err && (!entries.value || !entries.at))
+        err = io_fail_memory(source->path, source->thing, io_product(data.most, 12));
     while (!err && (more = io_h5_vector_next(&data)) > 0) {
         err = io_h5_vector_next(&minor) > 0 && minor.n_piece == data.n_piece ? 0 : -1;
         if (!err)
-            err = add_piece(source, &data, &minor, starts, &major, n_cells, n_dims, dst);
+            err = place_piece(source, &data, &minor, starts, &major, n_cells, n_dims, &entries);
+        if (!err)
+            err = sink->sum(sink, data.n_piece, entries.at, entries.value); /* scipy adds up repeated entries too */
     }
+    free(entries.value);
+    free(entries.at);
     io_h5_vector_close(&data);
     io_h5_vector_close(&minor);
     free(starts);
@@ -239,6 +266,11 @@ int io_h5ad_sparse_open(struct io_h5ad_source *source, struct io_matrix *matrix,
         io_h5_integer_attribute(source->object, "h5sparse_shape", shape, 2) != 2)
         return io_fail("%s: %s has no attribute shape of two integers: the file is damaged", source->path, source->thing);
     int err = io_check_sizes(source->path, source->thing, shape[0], shape[1]);
+    /* No embedding is so sparse that its values would not have fitted if they had been compressed. */
+    if (!err && io_product(shape[0], io_product(shape[1], sizeof(float))) > io_most_expanded(source->file.bytes))
+        err = io_fail("%s: %s claims to be %" PRId64 " x %" PRId64 ", far more than the file's %" PRId64
+                      " bytes account for: it is damaged",
+                      source->path, source->thing, shape[0], shape[1], source->file.bytes);
     if (!err)
         err = check_parts(source);
     if (!err)
@@ -247,7 +279,7 @@ int io_h5ad_sparse_open(struct io_h5ad_source *source, struct io_matrix *matrix,
     if (!err) {
         matrix->n_cells = shape[0];
         matrix->n_dims = shape[1];
-        matrix->source_bytes = 4 * IO_PIECE + ((by_columns ? shape[1] : shape[0]) + 1) * (int64_t)sizeof *starts;
+        matrix->source_bytes = io_sum(6 * IO_PIECE, io_product(by_columns ? shape[1] : shape[0], sizeof *starts));
         source->values = sparse_values;
     }
     return err;

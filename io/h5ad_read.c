@@ -78,28 +78,40 @@ static int is_half(hid_t type)
            exponent == 10 && exponent_bits == 5 && fraction == 0 && fraction_bits == 10 && H5Tget_ebias(type) == 15;
 }
 
-/* Rows to read at once: whole rows of chunks, or they would be decompressed once a piece. */
-static int64_t piece_rows(hid_t dataset, int64_t n_dims, int64_t *chunk_bytes)
+/* What is read at once: whole chunks, or they would be decompressed once a piece. */
+struct piece {
+    int64_t rows, columns, chunk_bytes;
+};
+
+static struct piece piece_of(hid_t dataset, int64_t n_cells, int64_t n_dims)
 {
+    enum { BYTES = 16 * IO_PIECE };
     hid_t plist = H5Dget_create_plist(dataset), type = H5Dget_type(dataset);
     hsize_t chunk[2] = {1, 1};
-    int64_t rows = 16 * IO_PIECE / (n_dims * (int64_t)sizeof(float)) + 1;
-    *chunk_bytes = 0;
-    if (H5Pget_layout(plist) == H5D_CHUNKED && H5Pget_chunk(plist, 2, chunk) == 2) {
-        *chunk_bytes = (int64_t)chunk[0] * (int64_t)chunk[1] * (int64_t)H5Tget_size(type);
-        rows = (rows / (int64_t)chunk[0] + 1) * (int64_t)chunk[0];
+    struct piece piece = {.rows = BYTES / io_product(n_dims, sizeof(float)) + 1, .columns = n_dims};
+    if (H5Pget_layout(plist) == H5D_CHUNKED && H5Pget_chunk(plist, 2, chunk) == 2) { /* HDF5 has no chunk of 4 GB or more */
+        int64_t rows = (int64_t)chunk[0], columns = (int64_t)chunk[1];
+        piece.chunk_bytes = io_product(io_product(rows, columns), (int64_t)H5Tget_size(type));
+        piece.rows = io_product(piece.rows / rows + 1, rows);
+        piece.rows = piece.rows < n_cells ? piece.rows : n_cells;
+        if (io_product(piece.rows, n_dims) > BYTES && columns < n_dims) { /* tall chunks */
+            int64_t wide = BYTES / io_product(piece.rows, sizeof(float)) / columns * columns;
+            piece.columns = wide > columns ? wide : columns;
+        }
     }
+    piece.rows = piece.rows < n_cells ? piece.rows : n_cells;
     io_h5_close_id(plist);
     io_h5_close_id(type);
-    return rows;
+    return piece;
 }
 
-/* Rows first .. first + count. half: room for them as they are in the file, or NULL. */
-static int read_rows(const struct io_h5ad_source *source, hid_t space, int64_t first, int64_t count, int64_t n_dims, float *dst,
-                     uint16_t *half)
+/* A block of the dataset. half: its values are those of is_half, and come to the second half of dst first. */
+static int read_block(const struct io_h5ad_source *source, hid_t space, const hsize_t start[2], const hsize_t extent[2],
+                      float *dst, int half)
 {
-    hsize_t start[2] = {(hsize_t)first, 0}, extent[2] = {(hsize_t)count, (hsize_t)n_dims};
     hid_t memory = H5Screate_simple(2, extent, NULL), type = half ? H5Tcopy(H5T_NATIVE_FLOAT) : H5T_NATIVE_FLOAT;
+    size_t count = (size_t)(extent[0] * extent[1]);
+    uint16_t *bits = (uint16_t *)(void *)dst + count;
     if (half) { /* the half of this machine's byte order */
         H5Tset_fields(type, 15, 10, 5, 0, 10);
         H5Tset_size(type, 2);
@@ -107,31 +119,37 @@ static int read_rows(const struct io_h5ad_source *source, hid_t space, int64_t f
     }
     herr_t status = H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, extent, NULL);
     if (status >= 0)
-        status = H5Dread(source->object, type, memory, space, H5P_DEFAULT, half ? (void *)half : (void *)dst);
+        status = H5Dread(source->object, type, memory, space, H5P_DEFAULT, half ? (void *)bits : (void *)dst);
     int err = status < 0 ? io_fail("%s: %s cannot be read: %s", source->path, source->thing, io_h5_reason()) : 0;
-    for (int64_t i = 0; half && !err && i < count * n_dims; i++)
-        dst[i] = io_half_to_float(half[i]);
+    for (size_t i = 0; half && !err && i < count; i++) {
+        uint16_t one = bits[i]; /* value i ends where bit pattern i is, or before */
+        float value = io_half_to_float(one);
+        memcpy(dst + i, &value, sizeof value);
+    }
     io_h5_close_id(memory);
     if (half)
         io_h5_close_id(type);
     return err;
 }
 
-static int dense_values(const struct io_h5ad_source *source, int64_t n_cells, int64_t n_dims, float *dst)
+static int dense_values(const struct io_h5ad_source *source, int64_t n_cells, int64_t n_dims, struct io_sink *sink)
 {
-    int64_t chunk_bytes, most = piece_rows(source->object, n_dims, &chunk_bytes);
+    struct piece piece = piece_of(source->object, n_cells, n_dims);
     hid_t type = H5Dget_type(source->object), space = H5Dget_space(source->object);
-    uint16_t *half = NULL;
-    int err = 0;
-    if (most > n_cells)
-        most = n_cells;
-    if (is_half(type) && !(half = malloc((size_t)(most * n_dims) * sizeof *half)))
-        err = io_fail_memory(source->path, source->thing, most * n_dims * (int64_t)sizeof *half);
-    for (int64_t i = 0, count; !err && i < n_cells; i += count) {
-        count = n_cells - i < most ? n_cells - i : most;
-        err = read_rows(source, space, i, count, n_dims, dst + i * n_dims, half);
-    }
-    free(half);
+    int half = is_half(type);
+    float *block = io_room(io_product(piece.rows, piece.columns), sizeof *block);
+    int err =
+        block ? 0 : io_fail_memory(source->path, source->thing, io_product(piece.rows, io_product(piece.columns, sizeof *block)));
+    for (int64_t i = 0; !err && i < n_cells; i += piece.rows)
+        for (int64_t j = 0; !err && j < n_dims; j += piece.columns) {
+            int64_t rows = n_cells - i < piece.rows ? n_cells - i : piece.rows;
+            int64_t columns = n_dims - j < piece.columns ? n_dims - j : piece.columns;
+            hsize_t start[2] = {(hsize_t)i, (hsize_t)j}, extent[2] = {(hsize_t)rows, (hsize_t)columns};
+            err = read_block(source, space, start, extent, block, half);
+            if (!err)
+                err = sink->put(sink, i, j, rows, columns, block);
+        }
+    free(block);
     io_h5_close_id(type);
     io_h5_close_id(space);
     return err;
@@ -139,30 +157,28 @@ static int dense_values(const struct io_h5ad_source *source, int64_t n_cells, in
 
 static int dense_open(struct io_h5ad_source *source, struct io_matrix *matrix)
 {
-    int64_t shape[3], chunk_bytes;
-    int n_axes = io_h5_shape(source->object, shape);
+    int64_t shape[3];
     hid_t type = H5Dget_type(source->object);
     H5T_class_t class = H5Tget_class(type);
-    int err = 0;
-    if (n_axes != 2)
+    int err = io_h5_check_values(&source->file, source->object, source->thing);
+    int n_axes = err ? 0 : io_h5_shape(source->object, shape);
+    if (!err && n_axes != 2)
         err = io_fail("%s: %s has %d %s, an embedding has two: cells x dimensions", source->path, source->thing, n_axes,
                       n_axes == 1 ? "axis" : "axes");
-    else if (class != H5T_FLOAT && class != H5T_INTEGER)
+    else if (!err && class != H5T_FLOAT && class != H5T_INTEGER)
         err = io_fail("%s: %s holds %s, an embedding needs numbers", source->path, source->thing,
                       class == H5T_STRING ? "text"
                       : class == H5T_ENUM ? "booleans"
                                           : "values that are no plain numbers");
     if (!err)
         err = io_check_sizes(source->path, source->thing, shape[0], shape[1]);
-    if (!err)
-        err = io_h5_check_values(&source->file, source->object, source->thing);
     if (!err) {
-        int64_t rows = piece_rows(source->object, shape[1], &chunk_bytes);
-        rows = rows < shape[0] ? rows : shape[0];
+        struct piece piece = piece_of(source->object, shape[0], shape[1]);
         matrix->n_cells = shape[0];
         matrix->n_dims = shape[1];
-        /* A chunk compressed and plain; HDF5's conversion buffer; halves before their conversion. */
-        matrix->source_bytes = 2 * chunk_bytes + 2 * IO_PIECE + (is_half(type) ? rows * shape[1] * 2 : 0);
+        /* A chunk compressed and plain, a block of values, HDF5's conversion buffer. */
+        matrix->source_bytes = io_sum(io_sum(io_product(2, piece.chunk_bytes), 2 * IO_PIECE),
+                                      io_product(piece.rows, io_product(piece.columns, sizeof(float))));
         source->values = dense_values;
     }
     io_h5_close_id(type);
@@ -172,18 +188,38 @@ static int dense_open(struct io_h5ad_source *source, struct io_matrix *matrix)
 /* ---- obsm as one compound dataset, as anndata before 0.7 wrote it
  * ----------------------------------------------------------------------- */
 
-/* The type of one field of n_dims floats; the whole field is read at once, straight to its place. */
-static int compound_values(const struct io_h5ad_source *source, int64_t n_cells, int64_t n_dims, float *dst)
+/* Rows first .. first + count. one: the records with this field only, as n_dims floats. */
+static int read_records(const struct io_h5ad_source *source, hid_t one, int64_t first, int64_t count, float *dst)
+{
+    hsize_t start = (hsize_t)first, extent = (hsize_t)count;
+    hid_t space = H5Dget_space(source->object), memory = H5Screate_simple(1, &extent, NULL);
+    herr_t status = H5Sselect_hyperslab(space, H5S_SELECT_SET, &start, NULL, &extent, NULL);
+    if (status >= 0)
+        status = H5Dread(source->object, one, memory, space, H5P_DEFAULT, dst);
+    int err = status < 0 ? io_fail("%s: %s cannot be read: %s", source->path, source->thing, io_h5_reason()) : 0;
+    io_h5_close_id(space);
+    io_h5_close_id(memory);
+    return err;
+}
+
+static int compound_values(const struct io_h5ad_source *source, int64_t n_cells, int64_t n_dims, struct io_sink *sink)
 {
     hsize_t extent = (hsize_t)n_dims;
+    int64_t most = IO_PIECE / n_dims + 1;
     hid_t array = H5Tarray_create2(H5T_NATIVE_FLOAT, 1, &extent);
-    hid_t type = H5Tcreate(H5T_COMPOUND, (size_t)n_dims * sizeof *dst);
-    H5Tinsert(type, source->field, 0, array);
-    (void)n_cells;
-    int err = 0;
-    if (H5Dread(source->object, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, dst) < 0)
+    hid_t one = H5Tcreate(H5T_COMPOUND, (size_t)io_product(n_dims, sizeof(float)));
+    float *piece = io_room(io_product(most, n_dims), sizeof *piece);
+    int err = piece ? 0 : io_fail_memory(source->path, source->thing, io_product(most, io_product(n_dims, sizeof *piece)));
+    if (!err && H5Tinsert(one, source->field, 0, array) < 0)
         err = io_fail("%s: %s cannot be read: %s", source->path, source->thing, io_h5_reason());
-    io_h5_close_id(type);
+    for (int64_t i = 0; !err && i < n_cells; i += most) {
+        int64_t count = n_cells - i < most ? n_cells - i : most;
+        err = read_records(source, one, i, count, piece);
+        if (!err)
+            err = sink->put(sink, i, 0, count, n_dims, piece);
+    }
+    free(piece);
+    io_h5_close_id(one);
     io_h5_close_id(array);
     return err;
 }
@@ -206,13 +242,12 @@ static int compound_open(struct io_h5ad_source *source, struct io_matrix *matrix
         n_axes = H5Tget_class(field) == H5T_ARRAY ? H5Tget_array_ndims(field) : 0;
         if (n_axes == 1)
             H5Tget_array_dims2(field, extent);
-        if (n_axes != 1 || io_h5_shape(source->object, shape) != 1)
+        err = io_h5_check_values(&source->file, source->object, source->thing);
+        if (!err && (n_axes != 1 || io_h5_shape(source->object, shape) != 1))
             err = io_fail("%s: %s is not a two-axis array: cells x dimensions", source->path, source->thing);
     }
     if (!err)
         err = io_check_sizes(source->path, source->thing, shape[0], (int64_t)extent[0]);
-    if (!err)
-        err = io_h5_check_values(&source->file, source->object, source->thing);
     if (!err) {
         matrix->n_cells = shape[0];
         matrix->n_dims = (int64_t)extent[0];
@@ -282,15 +317,18 @@ static int open_object(struct io_h5ad_source *source, struct io_matrix *matrix)
                    source->path, source->thing, encoding[0] ? encoding : "a group without encoding-type");
 }
 
-static int h5ad_read(struct io_matrix *matrix, float *dst)
+int io_h5ad_read_here(struct io_matrix *matrix, struct io_sink *sink)
 {
     struct io_h5ad_source *source = matrix->state;
     struct io_h5_quiet quiet;
     struct io_builder dims = {0};
     io_h5_quiet_begin(&quiet);
-    int err = source->values(source, matrix->n_cells, matrix->n_dims, dst);
+    int err = source->values(source, matrix->n_cells, matrix->n_dims, sink);
     if (!err && !matrix->skip_names)
         err = io_h5ad_cell_names(&source->file, &matrix->cells);
+    if (!err && matrix->cells.count > 0 && matrix->cells.count != matrix->n_cells)
+        err = io_fail("%s: obs has %" PRId64 " names and %s %" PRId64 " rows: the file is damaged", source->path,
+                      matrix->cells.count, source->thing, matrix->n_cells);
     for (int64_t i = 0; !err && !matrix->skip_names && i < source->columns.count; i++)
         err = io_builder_add(&dims, source->columns.at[i], strlen(source->columns.at[i]));
     if (!err)
@@ -311,13 +349,13 @@ static void h5ad_close(struct io_source *base)
     free(source);
 }
 
-int io_h5ad_matrix_open(struct io_matrix *matrix, const char *path, const char *key)
+int io_h5ad_open_here(struct io_matrix *matrix, const char *path, const char *key)
 {
     struct io_h5_quiet quiet;
     struct io_h5ad_source *source = calloc(1, sizeof *source);
     if (!source)
         return io_fail_memory(path, "its description", (int64_t)sizeof *source);
-    source->source = (struct io_source){h5ad_read, h5ad_close};
+    source->source = (struct io_source){NULL, h5ad_close};
     source->object = source->file.id = H5I_INVALID_HID;
     source->path = io_copy_text(path);
     source->key = io_copy_text(key);
@@ -336,8 +374,8 @@ int io_h5ad_matrix_open(struct io_matrix *matrix, const char *path, const char *
         return -1;
     }
     io_h5_quiet_end(&quiet);
-    if (n_obs >= 0)
-        matrix->source_bytes += 48 * matrix->n_cells; /* names, of which the usual barcode has 18 characters */
+    if (n_obs >= 0) /* names, of which the usual barcode has 18 characters */
+        matrix->source_bytes = io_sum(matrix->source_bytes, io_product(48, matrix->n_cells));
     matrix->state = source;
     return 0;
 }

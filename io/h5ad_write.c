@@ -57,10 +57,22 @@ static int check_source(const struct io_h5_file *file, const struct io_output *o
     return check_place(file, output, "uns");
 }
 
+static int answer_check(struct io_child *child, void *job)
+{
+    const struct io_output *output = job;
+    struct io_h5_quiet quiet;
+    struct io_h5_file file;
+    io_h5_quiet_begin(&quiet);
+    int err = io_h5_open(&file, output->source);
+    if (!err)
+        err = check_source(&file, output);
+    io_h5_close(&file);
+    io_h5_quiet_end(&quiet);
+    return io_child_answer(child, err);
+}
+
 int io_h5ad_check(const struct io_output *output)
 {
-    struct io_h5_quiet quiet;
-    struct io_h5_file file = {.id = H5I_INVALID_HID};
     const char *source = output->source;
     if (!source || io_format_of(source) != IO_H5AD)
         return io_fail(
@@ -69,14 +81,7 @@ int io_h5ad_check(const struct io_output *output)
     int err = io_target_check(output->target, output->overwrite || io_same_file(source, output->target));
     if (!err)
         err = check_key(output->target, output->key);
-    io_h5_quiet_begin(&quiet);
-    if (!err)
-        err = io_h5_open(&file, source);
-    if (!err)
-        err = check_source(&file, output);
-    io_h5_close(&file);
-    io_h5_quiet_end(&quiet);
-    return err;
+    return err ? err : io_h5ad_in_child(source, NULL, answer_check, (void *)(uintptr_t)output);
 }
 
 /* ---- clone
@@ -140,7 +145,7 @@ static int write_entry(hid_t group, const char *name, const struct io_entry *ent
     const char *encoding = n_axes ? "array" : "numeric-scalar";
     if (!entry->integer)
         return io_h5ad_make_array(group, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, n_axes, &count, entry->values, encoding);
-    int64_t *whole = malloc((size_t)(count + 1) * sizeof *whole);
+    int64_t *whole = io_room(io_sum(entry->count, 1), sizeof *whole);
     if (!whole)
         return -1;
     for (hsize_t i = 0; i < (n_axes ? count : 1); i++)
@@ -224,36 +229,53 @@ static int add(const struct io_target *out, const struct io_output *output)
 /* At most what the additions take: values, texts, and for each dataset its headers and a part of HDF5's heaps. */
 static int64_t room_of(const struct io_output *output)
 {
-    int64_t bytes = output->n_cells * output->n_dims * (int64_t)sizeof(float);
-    for (int64_t i = 0; i < output->n_entries; i++)
-        bytes += output->entries[i].text ? (int64_t)strlen(output->entries[i].text) : output->entries[i].count * 8;
-    return bytes + (output->n_entries + 1) * 8192 + IO_PIECE / 4;
+    int64_t bytes = io_product(output->n_cells, io_product(output->n_dims, sizeof(float)));
+    for (int64_t i = 0; i < output->n_entries; i++) {
+        const struct io_entry *entry = &output->entries[i];
+        bytes = io_sum(bytes, entry->text ? (int64_t)strlen(entry->text) : io_product(entry->count, 8));
+    }
+    return io_sum(bytes, io_sum(io_product(output->n_entries + 1, 8192), IO_PIECE / 4));
+}
+
+struct addition {
+    const struct io_output *output;
+    const struct io_target *out;
+};
+
+static int answer_write(struct io_child *child, void *job)
+{
+    const struct addition *addition = job;
+    const struct io_output *output = addition->output;
+    struct io_h5_quiet quiet;
+    struct io_h5_file file;
+    int64_t room = room_of(output);
+    io_h5_quiet_begin(&quiet);
+    /* Open while it is copied: HDF5's lock keeps writers away. */
+    int err = io_h5_open(&file, output->source);
+    if (!err)
+        room = io_sum(room, io_h5ad_older_bytes(file.id));
+    io_child_allow(child, 0, io_sum(file.bytes, room));
+    if (!err)
+        err = clone_into(addition->out, output->source);
+    io_h5_close(&file);
+    if (!err)
+        err = io_h5_reserve(addition->out, room);
+    if (!err)
+        err = add(addition->out, output);
+    io_h5_quiet_end(&quiet);
+    return io_child_answer(child, err);
 }
 
 int io_h5ad_write(const struct io_output *output)
 {
-    struct io_h5_quiet quiet;
-    struct io_h5_file file;
     struct io_target out;
-    int64_t room = room_of(output);
     int err = io_h5ad_check(output);
     if (err)
         return err;
     if (io_target_begin(&out, output->target, output->overwrite || io_same_file(output->source, output->target)))
         return -1;
-    io_h5_quiet_begin(&quiet);
-    /* Open while it is copied: HDF5's lock keeps writers away. */
-    err = io_h5_open(&file, output->source);
-    if (!err)
-        room += io_h5ad_older_bytes(file.id);
-    if (!err)
-        err = clone_into(&out, output->source);
-    io_h5_close(&file);
-    if (!err)
-        err = io_h5_reserve(&out, room);
-    if (!err)
-        err = add(&out, output);
-    io_h5_quiet_end(&quiet);
+    struct addition addition = {output, &out};
+    err = io_h5ad_in_child(output->source, out.temp, answer_write, &addition);
     if (!err)
         return io_target_commit(&out);
     io_target_abandon(&out);

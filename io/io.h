@@ -4,10 +4,13 @@
  * Every function that can fail returns 0 or -1 (io_error() has one sentence that names the file, the thing and what to do) and leaves
  * its outputs empty on failure. Everything a struct owns is released by its io_..._close, which is safe on a zeroed struct.
  * A column name that does not exist is answered with the nearest ones that do. Cells, rows and lines are counted from 1 in sentences.
- * Sizes found in a file are checked against the file's own size before anything is allocated for them.
+ * Sizes found in a file are checked against the file's own size before anything is allocated for them. An .h5ad is read, and added to,
+ * by a child process, which HDF5 may crash (SECURITY.md).
  */
 #ifndef UNI_IO_H
 #define UNI_IO_H
+
+#include <stddef.h>
 
 #include "unisono.h"
 
@@ -19,6 +22,10 @@ enum io_format io_format_of(const char *path);
 /* The sentence of this thread's last failure. */
 const char *io_error(void);
 
+/* Whether HDF5 may load filters that are not built in, from where HDF5_PLUGIN_PATH says, because a file asks for one. Not unless this
+   is called. */
+void io_allow_plugins(int yes);
+
 /* Strings in one block: at[i] points into bytes. count 0: none. */
 struct io_strings {
     int64_t count;
@@ -26,6 +33,18 @@ struct io_strings {
     char *bytes;
 };
 void io_strings_close(struct io_strings *);
+
+/* ---- sizes ------------------------------------------------------------------------------------------------------------------ */
+
+/* Of sizes that are not negative; INT64_MAX where the result would be more, or a size is negative. So a formula needs one check, at
+   its end, and memory of such a size is not to be had. */
+int64_t io_product(int64_t a, int64_t b);
+int64_t io_sum(int64_t a, int64_t b);
+
+/* malloc, calloc and realloc of count elements (at least a byte); NULL where there is no such memory, or could not be. */
+void *io_room(int64_t count, size_t size);
+void *io_room_zeroed(int64_t count, size_t size);
+void *io_room_grown(void *memory, int64_t count, size_t size);
 
 /* ---- embeddings ------------------------------------------------------------------------------------------------------------ */
 

@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "io.h"
 
@@ -125,6 +126,41 @@ int io_table_open(struct io_table *, const char *path);
 int io_table_next(struct io_table *); /* as io_lines_next; a line with another number of fields fails */
 void io_table_close(struct io_table *);
 int io_table_write(const struct io_output *);
+
+/* ---- sizes (io_size.c) ------------------------------------------------------------------------------------------------------ */
+
+/* What a file of so many bytes can hold at most when it is compressed. */
+int64_t io_most_expanded(int64_t bytes);
+
+/* ---- a process of its own for a stranger's file (io_child.c, io_sandbox.c) -------------------------------------------------- */
+
+/* One end of the connection, in the parent and in the child. */
+struct io_child {
+    pid_t pid; /* -1: this is the child; 0: it has ended */
+    int fd;
+    const char *path;   /* of the file */
+    const char *writes; /* the file that the child may write, or NULL */
+    int64_t bytes;      /* of the file: what the child may take and send follows from it */
+    int64_t seconds;    /* of work, after which it is ended */
+};
+/* Runs work in a child, which ends when it returns. The thread that starts a child must outlive it. */
+int io_child_start(struct io_child *, const char *path, const char *writes, int64_t bytes, int (*work)(struct io_child *, void *job),
+                   void *job);
+/* In the child, once it is known what is asked of it: memory for so many bytes more, and time for values of so many. */
+void io_child_allow(const struct io_child *, int64_t bytes, int64_t values);
+/* -1 in the parent: there is a sentence about how the child ended. */
+int io_child_send(struct io_child *, const void *bytes, int64_t count);
+int io_child_receive(struct io_child *, void *bytes, int64_t count);
+int io_child_answer(struct io_child *, int err); /* 0, or -1 with the last sentence; returns -1 when it cannot be sent */
+int io_child_result(struct io_child *);          /* what io_child_answer sent */
+int io_child_send_strings(struct io_child *, const struct io_strings *);
+int io_child_receive_strings(struct io_child *, struct io_strings *);
+int io_child_finish(struct io_child *, int err); /* waits for its end; returns err, or why even so it failed */
+void io_child_end(struct io_child *);            /* at once; safe after io_child_finish */
+
+/* From here on this process can open these files only, and can do little else. */
+void io_sandbox(const char *reads, const char *writes);
+int io_h5_plugins_allowed(void);
 
 /* ---- one format each ----------------------------------------------------------------------------------------------------------
  */
