@@ -39,7 +39,7 @@ extern "C" {
 #define UNI_MUST_USE
 #endif
 
-#define UNI_MAX_VARIABLES 8 /* batch variables of one run */
+#define UNI_MAX_VARIABLES 8 /* batch variables of one run; continuous ones are counted apart, up to as many */
 
 /* ---- status ------------------------------------------------------------------------------------------------------------- */
 
@@ -88,10 +88,21 @@ struct uni_batch {
     const char *const *level_names; /* (n_levels), for messages; or NULL */
 };
 
+/* A continuous variable to regress out, such as the log of a cell's counts: one value for every cell, finite, not all the same. The
+   ridge system of every cluster gains a column for it, centred and scaled to unit spread and penalised like a level, with lambda =
+   alpha times the cluster's mass; the assignments do not see it. Read docs/method.md on when not to use it. */
+struct uni_covariate {
+    const char *name; /* for messages; NULL: "covariate" */
+    int64_t n_cells;
+    const double *value; /* (n_cells); read during uni_open only */
+};
+
 /* ---- options ------------------------------------------------------------------------------------------------------------ */
 
 enum uni_stop { UNI_STOP_CHANGE, UNI_STOP_OBJECTIVE };
 enum uni_update { UNI_UPDATE_BLOCKS, UNI_UPDATE_JACOBI };
+enum uni_flavor { UNI_HARMONY2, UNI_HARMONY1 };
+enum uni_compat { UNI_COMPAT_NONE, UNI_COMPAT_R204 };
 enum uni_precision { UNI_HALF, UNI_SINGLE };
 enum uni_missing { UNI_MISSING_ERROR, UNI_MISSING_SKIP, UNI_MISSING_LEVEL };
 enum uni_backend_kind { UNI_BACKEND_AUTO, UNI_BACKEND_CPU, UNI_BACKEND_CUDA };
@@ -127,6 +138,10 @@ struct uni_options {
     double tol, sweep_tol;                           /* negative: never stop early. tol NaN: 0.03 for CHANGE, 0.01 for OBJECTIVE */
     double block_size;                               /* share of the cells updated at once */
     enum uni_update update;
+    enum uni_flavor flavor;                          /* HARMONY1: the penalty and cross term of 2019, lambda 1 unless given, nothing left out */
+    enum uni_compat compat;                          /* R204: as the R package where it differs, see docs/method.md; slower */
+    int combine;                                     /* non-zero: several batch variables as one, of the joint levels that occur */
+    double overcorrect;                              /* the correction between the first three rounds is taken times this; the result never is */
     int64_t seed;                                    /* of the starting centroids and the blocks */
     enum uni_missing missing;                        /* cells without label: an error, left uncorrected, or a level of their own */
     int force;                                       /* non-zero: accept labels that look like mistakes (a level per cell) */
@@ -136,6 +151,10 @@ struct uni_options {
     int64_t threads;                                 /* 0: the CPUs that this process may use */
     const float *centroids;                          /* (n_centroids, n_dims) to start from instead of seeding, or NULL; any length */
     int64_t n_centroids;                             /* sets K; n_clusters must then be 0 or the same */
+    const double *weights;                           /* (n_weights) what each cell counts, > 0: 2 is the cell twice; or NULL; read during uni_open */
+    int64_t n_weights;                               /* must be the embedding's cells */
+    const struct uni_covariate *covariates;          /* (n_covariates) or NULL; read during uni_open */
+    int n_covariates;                                /* at most UNI_MAX_VARIABLES */
     uni_progress_fn progress;                        /* or NULL */
     void *progress_user;
     const volatile int *cancel; /* or NULL. Another thread or a signal handler may set it: uni_run then gives up within milliseconds with
@@ -160,7 +179,8 @@ struct uni_option {
 /* Row i = 0, 1, ... of the table; NULL past its end. */
 UNI_API const struct uni_option *uni_option_at(int i);
 
-/* Sets an option from text, "theta" from "2,1". An unknown name, a text that is no number or a value out of range is UNI_OPTION, with
+/* Sets an option from text, "theta" from "2,1". "flavor" and "compat" also set what else that method has as its default (stop, tol, sweeps,
+   sweep-tol): set them first. An unknown name, a text that is no number or a value out of range is UNI_OPTION, with
    a sentence that names the option, the value and the range; the options are then unchanged. */
 UNI_API UNI_MUST_USE int uni_options_set(struct uni_options *options, const char *name, const char *text);
 
@@ -193,6 +213,7 @@ UNI_API UNI_MUST_USE int uni_open(struct uni_harmony **run, const struct uni_mat
 UNI_API UNI_MUST_USE int uni_run(struct uni_harmony *run);
 
 /* Arrays that can be read after uni_run. B: levels of all variables in order, those without cells included (their rows are zeros);
+   with combine those of the one variable, in the order of their first cells;
    cells in the caller's order; all C order. After a run that changed nothing (one level, no rounds) there is only UNI_CORRECTED to be
    read; shapes are known from uni_open on. */
 enum uni_array {
@@ -207,7 +228,9 @@ enum uni_array {
                         with several variables a cell loses the sum over its levels */
     UNI_THETA,       /* double (B)                theta per level, after tau */
     UNI_SIGMA,       /* double (K) */
-    UNI_BLOCKS       /* int32  (n_cells)          the block of each cell in the sweeps; -1 for skipped cells */
+    UNI_BLOCKS,      /* int32  (n_cells)          the block of each cell in the last sweep; -1 for skipped cells */
+    UNI_SLOPES       /* float  (X, K, n_dims)     of X covariates: what a cell loses per unit of assignment and of the centred, scaled
+                        covariate */
 };
 
 /* Shape of an array of this run; unused entries are 1. */
@@ -282,12 +305,13 @@ struct uni_level_diagnosis {
     int variable;                                   /* of the batches given */
     int64_t level;                                  /* of that variable; its n_levels: the level of the cells without a label */
     int64_t cells;
-    double length_median, length_999, length_max;   /* of the correction, |after - before|, over the level's cells */
+    double length_median, length_rms, length_999, length_max; /* of the correction, |after - before|, over the level's cells */
     double distance;                                /* length_median / (1 - share of the cells): of the level from the rest, which halves or
                                                        tenths of the cells do not change as they do the length */
     double spread, spread_kept;                     /* before; after over before */
     double uncorrected;                             /* share of its mass in clusters where it is not corrected: left out, or the only one */
     int64_t pruned, thin;                           /* clusters where it is left out; where it is corrected on less than one cell's mass */
+    double thin_mass;                               /* share of its mass in the latter */
 };
 
 struct uni_cluster_diagnosis {
@@ -330,7 +354,7 @@ struct uni_finding {
 
 struct uni_diagnosis {
     int64_t n_cells, n_skipped, n_dims, n_variables, n_levels, n_clusters, n_types, n_findings;
-    double length_median, length_999, length_max; /* over all cells that take part */
+    double length_median, length_rms, length_999, length_max; /* over all cells that take part */
     const struct uni_level_diagnosis *levels;     /* (n_levels) of all variables, those without cells included */
     const struct uni_cluster_diagnosis *clusters; /* (n_clusters); 0: no run, or one that changed nothing */
     const double *observed, *expected, *length;   /* (n_levels, n_clusters) O, E, |W|; NULL with n_clusters 0 */

@@ -21,14 +21,33 @@ struct uni_problem {
     int64_t level_first[UNI_MAX_VARIABLES + 1]; /* variable v has levels level_first[v] .. level_first[v + 1] - 1 of the B */
     const int64_t *piece;                       /* (G*Q + 1) */
     const int64_t *row;                         /* (N_all) the caller's row of each sorted row */
-    const int32_t *group_level; /* (G,V) the group's level of each variable, counted over all variables: an index into B */
-    const double *level_share;  /* (B) pr: N_level / N */
-    const double *level_theta;  /* (B) */
-    const double *sigma;        /* (K) */
-    int single;                 /* base in float32, not half */
-    int64_t threads;            /* most threads to use; 0: the CPUs that this process may use */
-    const volatile int *cancel; /* or NULL: give up with UNI_STOPPED soon after it is set */
+    const int32_t *group_level;        /* (G,V) the group's level of each variable, counted over all variables: an index into B */
+    const double *level_share;         /* (B) pr: N_level / N */
+    const double *level_mass;          /* (B) N_level: cells, or the sum of their weights */
+    double mass;                       /* N: cells, or the sum of their weights */
+    const double *level_theta;         /* (B) */
+    const double *sigma;               /* (K) */
+    double penalty_scale, penalty_add; /* a and b of formula.h's penalty */
+    int single;                        /* base in float32, not half */
+    int jacobi;                        /* sweeps are full and damped; Q is 1 */
+    int64_t sweeps;                    /* for jacobi: at most so many a round */
+    int redraw;                        /* sweeps draw their own blocks, `blocks` of them, in the way of the R package; Q is 1 */
+    int64_t blocks;                    /* for redraw */
+    uint64_t seed;                     /* for redraw */
+    int add_penalties;                 /* several variables: their penalties are added, not multiplied */
+    const float *weight;               /* (N) what each sorted row counts, or NULL: 1 */
+    int X;                             /* covariates */
+    const float *x;                    /* (X,N) their values, sorted rows, centred and scaled */
+    int by_level;                      /* several variables: S has a row for every level and one more, not one for every group */
+    int64_t threads;                   /* most threads to use; 0: the CPUs that this process may use */
+    const volatile int *cancel;        /* or NULL: give up with UNI_STOPPED soon after it is set */
 };
+
+/* One variable and no covariate: a group is a level, and the ridge system an arrowhead. */
+static inline int uni_is_simple(const struct uni_problem *p)
+{
+    return p->V == 1 && p->X == 0;
+}
 
 /* Parts of the objective that are sums over cells: sum R dist, sum sigma R ln R. Without terms only their sum is known (in
  * distance). */
@@ -36,9 +55,23 @@ struct uni_fit {
     double distance, entropy;
 };
 
-struct uni_ridge; /* method.h */
+/* What a cell of group g loses: R W, W the sum of its levels' rows, and for every covariate x R slope, all of it times step. */
+struct uni_shift {
+    const float *W;     /* (G,K,D) of one variable; (B,K,D) of several, or with covariates */
+    const float *slope; /* (X,K,D) */
+    double step;
+};
 
-/* As the W of assign and read: the corrections that the last solve left with the backend. */
+/* Small solves, of one variable where the tables are (solve below), else in ridge.c and ridge_joint.c. */
+struct uni_ridge {
+    double cutoff, alpha;
+    const double *lambda; /* (B) fixed; 0: automatic */
+    /* out */
+    double change;
+    int64_t pruned_pairs, skipped_clusters;
+};
+
+/* As the W of a correction: those that the last solve left with the backend. */
 #define UNI_KEPT ((const float *)(uintptr_t)1)
 
 enum uni_cells { UNI_CELLS_CORRECTED, UNI_CELLS_R, UNI_CELLS_BLOCK };
@@ -59,15 +92,20 @@ struct uni_backend {
     int (*nearest)(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M,
                    const float *Y, int64_t n);
 
-    /* z = normalise(Z - R W) with the R of before (W NULL: normalise(Z)); base = softmax(-2 (1 - z.Y) / sigma); R = base; O from
-       it. fit, unless NULL: both parts for R = base. */
-    int (*assign)(struct uni_backend *, double *O, struct uni_fit *fit, const float *W, const float *Y);
+    /* z = normalise(Z - correction) with the R of before (NULL: normalise(Z)); base = softmax(-2 (1 - z.Y) / sigma); R = base; O
+       from it. fit, unless NULL: both parts for R = base. */
+    int (*assign)(struct uni_backend *, double *O, struct uni_fit *fit, const struct uni_shift *, const float *Y);
 
     /* sweeps penalised updates of all blocks in turn, starting from O; leaves O of the last. fit, unless NULL, after the last. */
     int (*sweep)(struct uni_backend *, double *O, struct uni_fit *fit, int64_t sweeps, int terms);
 
-    /* S[g,k,:] = sum of R Z over the cells of group g */
-    int (*moments)(struct uni_backend *, double *S);
+    /* S[g,k,:] = sum of R Z over the cells of group g. by_level: over the cells of level l instead, and S[B,k,:] over the groups
+       with part[g,k] (G,K), which is not looked at otherwise. */
+    int (*moments)(struct uni_backend *, double *S, const unsigned char *part);
+
+    /* NULL: no covariates here. xO (X,G,K) = sum of x R by group; xS (X,K,D) = sum of x R Z and xx (X,X,K) = sum of x x' R over
+       the groups with part[g,k]. */
+    int (*slopes)(struct uni_backend *, double *xS, double *xO, double *xx, const unsigned char *part);
 
     /* NULL, or moments and uni_ridge_solve in one, where the tables are: a backend that has it keeps O and W, and its O and W may
        be NULL and UNI_KEPT in every other operation. Leaves Y and ridge's results. *solved = 0, and nothing changed: some system
@@ -77,13 +115,13 @@ struct uni_backend {
     /* With solve: copies of O (G,K) and of the last W (G,K,D); NULL: not wanted. */
     int (*tables)(struct uni_backend *, double *O, float *W);
 
-    /* Per cell, in the caller's row order, all N_all rows: Z - R W, float (N_all,D) (W NULL: Z; skipped rows: Z), or R, float
-       (N_all,K), or the block, int32 (N_all) (skipped rows: zeros, -1). */
-    int (*read)(struct uni_backend *, enum uni_cells, const float *W, void *dst);
+    /* Per cell, in the caller's row order, all N_all rows: Z - correction, float (N_all,D) (NULL: Z; skipped rows: Z), or R,
+       float (N_all,K), or the block, int32 (N_all) (skipped rows: zeros, -1). */
+    int (*read)(struct uni_backend *, enum uni_cells, const struct uni_shift *, void *dst);
 
-    /* NULL, or Z - R W where the backend holds Z, in the caller's row order: *rows (N_all,D) is the backend's, and it can do no
-     * more. */
-    int (*take)(struct uni_backend *, const float *W, const float **rows);
+    /* NULL, or Z - correction where the backend holds Z, in the caller's row order: *rows (N_all,D) is the backend's, and it can
+     * do no more. */
+    int (*take)(struct uni_backend *, const struct uni_shift *, const float **rows);
 
     /* Runs task(context, i) for i = 0 .. n-1 on the backend's host threads, in any order: table work that is cut the same
        whatever the number of threads. */

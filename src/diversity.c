@@ -37,6 +37,7 @@ double uni_diversity(const double *level_O, const double *E, const struct uni_pr
     for (int64_t l = 0; l < p->B; l++)
         for (int64_t k = 0; k < p->K; k++)
             if (level_O[l * p->K + k] > 0)
-                sum += uni_diversity_term(p->sigma[k], p->level_theta[l], level_O[l * p->K + k], E[l * p->K + k]);
+                sum += uni_diversity_term(p->sigma[k], p->level_theta[l], level_O[l * p->K + k], E[l * p->K + k],
+                                          p->penalty_scale, p->penalty_add);
     return sum;
 }

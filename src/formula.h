@@ -19,14 +19,17 @@ UNI_FORMULA double uni_theta_of_level(double theta, double tau, double level_cel
     return tau > 0 ? theta * (1 - exp(-ratio * ratio)) : theta;
 }
 
-/* Numerator and denominator of the penalty pen = ((2E + 1) / (O + E + 1))^theta (H 3.4) */
-#define UNI_PENALTY_TOP(E) (2 * (E) + 1)
-#define UNI_PENALTY_BOTTOM(O, E) ((O) + (E) + 1)
+/* Numerator and denominator of the penalty pen = ((a E + b) / (O + E + b))^theta: a = 2, b = 1 (H 3.4); in the method of 2019 a =
+   1 and b = 0 (H 5, last lines), where a small b keeps an empty pair from being 0 / 0 */
+#define UNI_PENALTY_TOP(a, b, E) ((a) * (E) + (b))
+#define UNI_PENALTY_BOTTOM(b, O, E) ((O) + (E) + (b))
+#define UNI_PENALTY_SCALE_2019 1.0
+#define UNI_PENALTY_ADD_2019 1e-8
 
-/* One pair's part of the objective: sigma theta O ln((O + E + 1) / (2E + 1)) (H 3.5) */
-UNI_FORMULA double uni_diversity_term(double sigma, double theta, double O, double E)
+/* One pair's part of the objective: sigma theta O ln((O + E + b) / (a E + b)) (H 3.5) */
+UNI_FORMULA double uni_diversity_term(double sigma, double theta, double O, double E, double a, double b)
 {
-    return sigma * theta * O * log(UNI_PENALTY_BOTTOM(O, E) / UNI_PENALTY_TOP(E));
+    return sigma * theta * O * log(UNI_PENALTY_BOTTOM(b, O, E) / UNI_PENALTY_TOP(a, b, E));
 }
 
 /* Is level l corrected in cluster k? O / N_l > cutoff, strictly (H 5) */

@@ -166,12 +166,15 @@ static int find_group(struct finder *f, const int32_t *levels, int32_t *group)
     return UNI_OK;
 }
 
-/* Every cell's group, -1 for skipped ones; level_cells of those that take part. Cells often have the group of the cell before. */
-static int group_cells(struct uni_cells_sorted *c, struct finder *f, const struct uni_batch *batches, int skip)
+/* Every cell's group, -1 for skipped ones; level_cells of those that take part, and their mass. Cells often have the group of the
+   cell before. */
+static int group_cells(struct uni_cells_sorted *c, struct finder *f, const struct uni_batch *batches, const struct uni_options *o)
 {
     struct uni_problem *p = &c->problem;
     int32_t levels[UNI_MAX_VARIABLES], last[UNI_MAX_VARIABLES], group = -1;
+    double *level_mass = (double *)(uintptr_t)p->level_mass;
     memset(c->level_cells, 0, (size_t)p->B * sizeof *c->level_cells);
+    memset(level_mass, 0, (size_t)p->B * sizeof *level_mass);
     for (int64_t i = 0; i < p->N_all; i++) {
         int missing = 0;
         for (int v = 0; v < p->V; v++) {
@@ -179,7 +182,7 @@ static int group_cells(struct uni_cells_sorted *c, struct finder *f, const struc
             levels[v] = (int32_t)(p->level_first[v] + (batches[v].level[i] < 0 ? batches[v].n_levels : batches[v].level[i]));
         }
         c->cell_group[i] = -1;
-        if (missing && skip)
+        if (missing && o->missing == UNI_MISSING_SKIP)
             continue;
         if (group >= 0 && memcmp(levels, last, (size_t)p->V * sizeof *levels) == 0) {
             f->cells[group]++;
@@ -189,9 +192,13 @@ static int group_cells(struct uni_cells_sorted *c, struct finder *f, const struc
                 return err;
             memcpy(last, levels, sizeof last);
         }
+        double weight = o->weights ? o->weights[i] : 1;
         c->cell_group[i] = group;
-        for (int v = 0; v < p->V; v++)
+        for (int v = 0; v < p->V; v++) {
             c->level_cells[levels[v]]++;
+            level_mass[levels[v]] += weight;
+        }
+        p->mass += weight;
         p->N++;
     }
     return UNI_OK;
@@ -217,6 +224,8 @@ static int lay_out_levels(struct uni_cells_sorted *c, const struct uni_batch *ba
     return UNI_OK;
 }
 
+static const double LAMBDA_2019 = 1;
+
 static int check_variables(struct uni_cells_sorted *c, struct uni_warnings *warnings, const struct uni_batch *batches,
                            const struct uni_options *o)
 {
@@ -226,8 +235,8 @@ static int check_variables(struct uni_cells_sorted *c, struct uni_warnings *warn
         int64_t used = 0;
         for (int64_t l = p->level_first[v]; l < p->level_first[v + 1]; l++) {
             used += c->level_cells[l] > 0;
-            share[l] = (double)c->level_cells[l] / (double)p->N;
-            c->lambda[l] = o->lambda.n ? uni_value_of(&o->lambda, v) : 0;
+            share[l] = p->level_mass[l] / p->mass;
+            c->lambda[l] = o->lambda.n ? uni_value_of(&o->lambda, v) : o->flavor == UNI_HARMONY1 ? LAMBDA_2019 : 0;
         }
         c->n_levels += used;
         int err = check_levels(&batches[v], c->level_cells + p->level_first[v], p->level_first[v + 1] - p->level_first[v], p->N,
@@ -240,31 +249,64 @@ static int check_variables(struct uni_cells_sorted *c, struct uni_warnings *warn
     return UNI_OK;
 }
 
+static int open_levels(struct uni_cells_sorted *c, int64_t B)
+{
+    struct uni_problem *p = &c->problem;
+    const struct uni_array_row list[] = {UNI_ARRAY(c->level_cells, B), UNI_ARRAY(c->lambda, B),      UNI_ARRAY(p->level_share, B),
+                                         UNI_ARRAY(p->level_mass, B),  UNI_ARRAY(p->level_theta, B), UNI_ARRAY(p->sigma, p->K)};
+    return uni_arena_open(&c->tables, list, sizeof list / sizeof *list, "the tables of levels");
+}
+
+/* Several variables become one, whose levels are the groups. */
+static int combine_levels(struct uni_cells_sorted *c, struct finder *f, const struct uni_options *o)
+{
+    struct uni_problem *p = &c->problem;
+    uni_arena_close(&c->tables);
+    int err = open_levels(c, f->n);
+    if (err)
+        return err;
+    double *level_mass = (double *)(uintptr_t)p->level_mass;
+    p->V = 1;
+    p->B = p->level_first[1] = f->n;
+    for (int64_t g = 0; g < f->n; g++) {
+        f->levels[g] = (int32_t)g;
+        c->level_cells[g] = f->cells[g];
+    }
+    for (int64_t i = 0; i < p->N_all; i++)
+        if (c->cell_group[i] >= 0)
+            level_mass[c->cell_group[i]] += o->weights ? o->weights[i] : 1;
+    return UNI_OK;
+}
+
 int uni_groups_open(struct uni_cells_sorted *c, struct uni_warnings *warnings, const struct uni_batch *batches,
                     const struct uni_options *o)
 {
     int err = 0;
     struct uni_problem *p = &c->problem;
     struct finder f = {.V = p->V};
+    const struct uni_batch joint = {.name = "the combination of the batch variables", .n_cells = p->N_all};
     int64_t B = 0, largest = 1;
     for (int v = 0; v < p->V; v++)
         B += batches[v].n_levels + 1;
-    const struct uni_array_row list[] = {UNI_ARRAY(c->level_cells, B), UNI_ARRAY(c->lambda, B), UNI_ARRAY(p->level_share, B),
-                                         UNI_ARRAY(p->level_theta, B), UNI_ARRAY(p->sigma, p->K)};
-    TRY(uni_arena_open(&c->tables, list, sizeof list / sizeof *list, "the tables of levels"));
+    TRY(open_levels(c, B));
     const struct uni_array_row cells[] = {UNI_ARRAY(c->cell_group, p->N_all)};
     TRY(uni_arena_open(&c->groups, cells, 1, "the groups of the cells"));
     TRY(lay_out_levels(c, batches, o));
-    TRY(group_cells(c, &f, batches, o->missing == UNI_MISSING_SKIP));
+    TRY(group_cells(c, &f, batches, o));
     if (p->N < 2)
         TRY(uni_fail(UNI_INPUT, "only %lld of %lld cells have a label in \"%s\"%s; at least 2 are needed", (long long)p->N,
                      (long long)p->N_all, variable_name(batches), p->V > 1 ? " and the others" : ""));
+    if (o->combine && p->V > 1) {
+        TRY(combine_levels(c, &f, o));
+        batches = &joint;
+    }
     TRY(check_variables(c, warnings, batches, o));
     p->G = f.n;
     for (int64_t g = 0; g < p->G; g++)
         largest = f.cells[g] > largest ? f.cells[g] : largest;
     p->Q = (int64_t)ceil(1 / o->block_size - 1e-9);
-    p->Q = p->Q > largest ? largest : p->Q; /* more blocks than a group has cells are empty ones */
+    p->blocks = p->Q;
+    p->Q = p->jacobi || p->redraw ? 1 : p->Q > largest ? largest : p->Q; /* more blocks than a group has cells are empty ones */
     p->group_level = f.levels;
     c->group_cells = f.cells;
     f.levels = NULL, f.cells = NULL;

@@ -60,20 +60,24 @@ static int choose_backend(struct uni_harmony *h)
     return UNI_OK;
 }
 
-enum { TABLES = 10 };
+enum { TABLES = 14 };
 static void list_tables(struct uni_array_row list[TABLES], struct uni_harmony *h)
 {
     const struct uni_problem *p = &h->cells.problem;
     const struct uni_options *o = &h->options;
     int64_t tests = o->sweeps > o->window + 1 ? o->sweeps : 1; /* objectives a round: all where the sweep rule can fire */
-    int64_t scratch = p->V == 1 ? uni_ridge_scratch(p->K, p->D, p->G) : uni_joint_scratch(p);
+    int64_t scratch = uni_is_simple(p) ? uni_ridge_scratch(p->K, p->D, p->G) : uni_joint_scratch(p);
     const struct uni_array_row rows[TABLES] = {UNI_ARRAY(h->Y, p->K * p->D),
                                                UNI_ARRAY(h->start, p->K * p->D),
                                                UNI_ARRAY(h->O, p->G * p->K),
                                                UNI_ARRAY(h->level_O, 2 * p->B * p->K),
-                                               UNI_ARRAY(h->S, p->G * p->K * p->D),
-                                               UNI_ARRAY(h->W, p->G * p->K * p->D),
-                                               UNI_ARRAY(h->level_W, p->V > 1 ? p->B * p->K * p->D : 0),
+                                               UNI_ARRAY(h->S, (p->by_level ? p->B + 1 : p->G) * p->K * p->D),
+                                               UNI_ARRAY(h->W, (uni_is_simple(p) ? p->G : p->B) * p->K * p->D),
+                                               UNI_ARRAY(h->slope, p->X * p->K * p->D),
+                                               UNI_ARRAY(h->xS, p->X * p->K * p->D),
+                                               UNI_ARRAY(h->xO, p->X * p->G * p->K),
+                                               UNI_ARRAY(h->xx, p->X * p->X * p->K),
+                                               UNI_ARRAY(h->part, p->by_level || p->X ? p->G * p->K : 0),
                                                UNI_ARRAY(h->scratch, scratch),
                                                UNI_ARRAY(h->rounds, o->max_rounds + 1),
                                                UNI_ARRAY(h->objectives, o->max_rounds * tests + 2)};
@@ -188,7 +192,8 @@ int uni_open(struct uni_harmony **run, const struct uni_matrix *embedding, const
         return err;
     }
     h->options.centroids = NULL; /* the caller's arrays are his own again */
-    h->options.cluster_sigma = NULL;
+    h->options.cluster_sigma = h->options.weights = NULL;
+    h->options.covariates = NULL;
     h->given_centroids = options->centroids != NULL;
     lap(&h->summary.seconds_open, &from);
     *run = h;
@@ -239,7 +244,7 @@ void uni_close(struct uni_harmony *h)
 static double record_objective(struct uni_harmony *h, const struct uni_fit *fit, int64_t round, int64_t sweep)
 {
     const struct uni_problem *p = &h->cells.problem;
-    double scale = uni_objective_scale((double)p->N), *E = h->level_O + p->B * p->K;
+    double scale = uni_objective_scale(p->mass), *E = h->level_O + p->B * p->K;
     double diversity = h->backend.diversity;
     if (!h->backend.solve) {
         uni_levels_of_groups(h->level_O, h->O, p);
@@ -296,7 +301,7 @@ int uni_fetch_tables(struct uni_harmony *h)
     const struct uni_problem *p = &h->cells.problem;
     if (!h->backend.solve || h->tables_here)
         return UNI_OK;
-    int err = h->backend.tables(&h->backend, h->O, h->correction == UNI_KEPT ? h->W : NULL);
+    int err = h->backend.tables(&h->backend, h->O, h->shift.W == UNI_KEPT ? h->W : NULL);
     uni_levels_of_groups(h->level_O, h->O, p);
     uni_expected(h->level_O + p->B * p->K, h->level_O, p);
     h->tables_here = !err;
@@ -306,8 +311,7 @@ int uni_fetch_tables(struct uni_harmony *h)
 /* Moments and ridge: by the backend where it can, else here. */
 static int run_ridge(struct uni_harmony *h, struct uni_round *r, double *from)
 {
-    struct uni_ridge ridge = {
-        .cutoff = h->options.cutoff, .alpha = h->options.alpha, .lambda = h->cells.lambda, .group_cells = h->cells.group_cells};
+    struct uni_ridge ridge = {.cutoff = h->cells.cutoff, .alpha = h->options.alpha, .lambda = h->cells.lambda};
     const struct uni_problem *p = &h->cells.problem;
     int err = 0, solved = 0;
     h->tables_here = 0;
@@ -315,15 +319,20 @@ static int run_ridge(struct uni_harmony *h, struct uni_round *r, double *from)
         TRY(h->backend.solve(&h->backend, &ridge, h->Y, &solved));
     if (!solved) {
         TRY(uni_fetch_tables(h));
-        TRY(h->backend.moments(&h->backend, h->S));
-        lap(&h->summary.seconds_moments, from);
         double *E = h->level_O + p->B * p->K;
-        if (p->V == 1)
+        struct uni_sums sums = {h->O, h->level_O, E, h->S, h->xS, h->xO, h->xx};
+        if (p->by_level || p->X)
+            uni_joint_parts(h->part, &ridge, h->level_O, p);
+        TRY(h->backend.moments(&h->backend, h->S, h->part));
+        if (p->X)
+            TRY(h->backend.slopes(&h->backend, h->xS, h->xO, h->xx, h->part));
+        lap(&h->summary.seconds_moments, from);
+        if (uni_is_simple(p))
             TRY(uni_ridge_solve(&ridge, h->W, h->Y, h->S, h->O, E, p, &h->backend, h->scratch));
         else
-            TRY(uni_ridge_joint(&ridge, h->W, h->level_W, h->Y, h->S, h->O, h->level_O, E, p, &h->backend, h->scratch));
+            TRY(uni_ridge_joint(&ridge, h->W, h->slope, h->Y, &sums, p, &h->backend, h->scratch));
     }
-    h->correction = solved ? UNI_KEPT : h->W;
+    h->shift = (struct uni_shift){solved ? UNI_KEPT : h->W, h->slope, 1};
     r->change = ridge.change;
     r->pruned_pairs = ridge.pruned_pairs;
     r->skipped_clusters = ridge.skipped_clusters;
@@ -331,11 +340,13 @@ done:
     return err;
 }
 
+enum { OVERCORRECTED = 3 }; /* rounds whose correction the next one takes too far, where asked for */
+
 /* Stop the rounds? Two rules (harmony2.md section 4). */
 static int rounds_settled(const struct uni_options *o, const struct uni_round *r, int64_t round)
 {
     double tol = isnan(o->tol) ? (o->stop == UNI_STOP_CHANGE ? 0.03 : 0.01) : o->tol;
-    if (tol < 0)
+    if (tol < 0 || (o->overcorrect > 1 && round <= OVERCORRECTED + 1)) /* an overcorrected state is not the end */
         return 0;
     return o->stop == UNI_STOP_CHANGE ? round >= 2 && r->change < tol : r->objective_change < tol;
 }
@@ -372,7 +383,9 @@ static int run_rounds(struct uni_harmony *h)
     for (int64_t round = 1; round <= h->options.max_rounds; round++) {
         struct uni_round *r = &h->rounds[round - 1];
         double round_began = from;
-        TRY(b->assign(b, b->solve ? NULL : h->O, round == 1 ? &fit : NULL, h->correction, h->Y));
+        h->shift.step = 1 < round && round <= OVERCORRECTED + 1 && round < h->options.max_rounds ? h->options.overcorrect : 1;
+        TRY(b->assign(b, b->solve ? NULL : h->O, round == 1 ? &fit : NULL, round == 1 ? NULL : &h->shift, h->Y));
+        h->shift.step = 1;
         lap(&s->seconds_assign, &from);
         if (round == 1) {
             record_objective(h, &fit, 0, 0);

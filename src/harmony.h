@@ -11,14 +11,16 @@ struct uni_harmony {
     struct uni_seed seed;
     struct uni_backend backend;
     struct uni_arena tables;
-    float *Y, *start;        /* (K,D) */
-    double *O;               /* (G,K) */
-    double *level_O;         /* (2,B,K): O by level, then E */
-    double *S;               /* (G,K,D) */
-    float *W;                /* (G,K,D) */
-    float *level_W;          /* (B,K,D) several variables: W is their sum */
-    const float *correction; /* W, or UNI_KEPT, of the last round */
-    int tables_here;         /* O, level_O and W are those of the last round: else a backend with solve has them */
+    float *Y, *start;       /* (K,D) */
+    double *O;              /* (G,K) */
+    double *level_O;        /* (2,B,K): O by level, then E */
+    double *S;              /* (G,K,D), or (B + 1,K,D) by level */
+    float *W;               /* (G,K,D) of one variable, (B,K,D) of several or with covariates */
+    float *slope;           /* (X,K,D) */
+    double *xS, *xO, *xx;   /* (X,K,D), (X,G,K), (X,X,K) sums with covariates */
+    unsigned char *part;    /* (G,K) by level, or with covariates: does the group take part in the cluster's system? */
+    struct uni_shift shift; /* of the last round */
+    int tables_here;        /* O, level_O and W are those of the last round: else a backend with solve has them */
     double *scratch;
     struct uni_round *rounds;
     struct uni_objective *objectives;

@@ -29,7 +29,9 @@ struct uni_cells_sorted {
     int32_t *cell_group;  /* (N_all) until the rows are sorted; -1: skipped */
     int64_t *level_cells; /* (B) */
     double *lambda;       /* (B) fixed lambda of the level's variable; 0: automatic */
+    double cutoff;        /* below any share where nothing is left out */
     int64_t n_levels;     /* with cells, of all variables */
+    int weighted;         /* the caller gave weights */
     struct uni_arena tables, groups, rows;
 };
 /* Levels and sizes only; K from the options where set, else from the number of cells. */
@@ -86,14 +88,6 @@ void uni_expected(double *E, const double *level_O, const struct uni_problem *);
 double uni_diversity(const double *level_O, const double *E, const struct uni_problem *);
 
 /* ---- ridge.c: sums and moments -> new centroids and corrections */
-struct uni_ridge {
-    double cutoff, alpha;
-    const double *lambda;       /* (B) fixed; 0: automatic */
-    const int64_t *group_cells; /* (G) */
-    /* out */
-    double change;
-    int64_t pruned_pairs, skipped_clusters;
-};
 /* Replaces W (G,K,D) and Y (K,D); clusters without correction keep their Y. scratch: uni_ridge_scratch doubles. */
 int uni_ridge_solve(struct uni_ridge *, float *W, float *Y, const double *S, const double *O, const double *E,
                     const struct uni_problem *, struct uni_backend *, double *scratch);
@@ -105,10 +99,16 @@ void uni_ridge_centroid(float *Y, const double *c, int64_t step, int64_t D);
 int uni_solve_dense(double *A, double *B, double *A0, double *B0, int m, int nrhs, int *pivots);
 int uni_ridge_settle(struct uni_ridge *, double moved, double size);
 
-/* ---- ridge_joint.c: the same for several variables; level_W (B,K,D), level_O and E (B,K). scratch: uni_joint_scratch doubles.
- */
-int uni_ridge_joint(struct uni_ridge *, float *W, float *level_W, float *Y, const double *S, const double *O,
-                    const double *level_O, const double *E, const struct uni_problem *, struct uni_backend *, double *scratch);
+/* ---- ridge_joint.c: the same for several variables, or with covariates */
+struct uni_sums {
+    const double *O, *level_O, *E, *S; /* (G,K), (B,K), (B,K), and (G,K,D) or, by level, (B + 1,K,D) */
+    const double *xS, *xO, *xx;        /* (X,K,D), (X,G,K), (X,X,K) */
+};
+/* Replaces W (B,K,D), slope (X,K,D) and Y (K,D). scratch: uni_joint_scratch doubles. */
+int uni_ridge_joint(struct uni_ridge *, float *W, float *slope, float *Y, const struct uni_sums *, const struct uni_problem *,
+                    struct uni_backend *, double *scratch);
 int64_t uni_joint_scratch(const struct uni_problem *);
+/* part (G,K): is any of the group's levels kept in the cluster? */
+void uni_joint_parts(unsigned char *part, const struct uni_ridge *, const double *level_O, const struct uni_problem *);
 
 #endif

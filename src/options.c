@@ -85,6 +85,27 @@ static const struct row table[] = {
      1,
      0},
     {{"update", CHOICE, "blocks", "blocks|jacobi", "blocks or jacobi", "how a sweep updates the cells"}, AT(update), 0, 0, 0},
+    {{"flavor", CHOICE, "harmony2", "harmony2|harmony1", "harmony2 or harmony1",
+      "harmony1: the method of 2019, with its penalty and defaults"},
+     AT(flavor),
+     0,
+     0,
+     0},
+    {{"compat", CHOICE, "none", "none|r-2.0.4", "none or r-2.0.4", "r-2.0.4: as the R package where it differs; slower"},
+     AT(compat),
+     0,
+     0,
+     0},
+    {{"combine", FLAG, "no", NULL, "yes or no", "several batch variables as one, of the joint levels that occur"},
+     AT(combine),
+     0,
+     1,
+     0},
+    {{"overcorrect", REAL, "1", NULL, "1 to 1.9", "factor of the correction between the first three rounds, never of the result"},
+     AT(overcorrect),
+     1,
+     1.9,
+     0},
     {{"seed", INT, "0", NULL, "0 to 2^53", "of the starting centroids and the blocks"}, AT(seed), 0, 9007199254740992.0, 0},
     {{"missing", CHOICE, "error", "error|skip|level", "error, skip or level",
       "cells without a label: refuse, leave uncorrected, or take as a level of their own"},
@@ -245,10 +266,23 @@ void uni_options_init(struct uni_options *options, size_t size)
             (void)set_row(options, &table[i], table[i].public.initial);
 }
 
+/* What a method has as its defaults beside the option that names it. */
+static const struct {
+    const char *name, *text, *also, *value;
+} follow[] = {
+    {"flavor", "harmony1", "stop", "objective"}, {"flavor", "harmony1", "tol", "1e-4"},
+    {"flavor", "harmony1", "sweeps", "20"},      {"flavor", "harmony1", "sweep-tol", "1e-5"},
+    {"compat", "r-2.0.4", "stop", "objective"},  {"compat", "r-2.0.4", "tol", "1e-2"},
+};
+
 int uni_options_set(struct uni_options *options, const char *name, const char *text)
 {
     const struct row *row = find(name);
-    return row ? set_row(options, row, text) : UNI_OPTION;
+    int err = row ? set_row(options, row, text) : UNI_OPTION;
+    for (size_t i = 0; !err && i < sizeof follow / sizeof *follow; i++)
+        if (strcmp(name, follow[i].name) == 0 && strcmp(text, follow[i].text) == 0)
+            err = set_row(options, find(follow[i].also), follow[i].value);
+    return err;
 }
 
 /* The shortest decimal that reads back as the same number. */

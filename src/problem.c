@@ -7,6 +7,9 @@
 #include "formula.h"
 #include "method.h"
 
+/* Entries of S (G,K,D), a GiB of them: with more, several variables have one for every level instead. */
+static const int64_t MOST_MOMENTS = (int64_t)1 << 27;
+
 /* The R package's default: cells / 30, halves to even, 1 to 100. */
 static int64_t default_clusters(int64_t N)
 {
@@ -27,6 +30,47 @@ static int choose_clusters(int64_t *K, int64_t N, const struct uni_options *o)
     return UNI_OK;
 }
 
+/* Weights and covariates. */
+static int check_per_cell(int64_t n_cells, const struct uni_options *o)
+{
+    if (o->weights && o->n_weights != n_cells)
+        return uni_fail(UNI_INPUT, "%lld weights for %lld cells; give one per cell", (long long)o->n_weights, (long long)n_cells);
+    for (int64_t i = 0; o->weights && i < n_cells; i++)
+        if (!(o->weights[i] > 0 && o->weights[i] <= 1e12))
+            return uni_fail(UNI_INPUT, "the weight of cell %lld (from 1) is %g; it must be > 0, at most 1e12", (long long)i + 1,
+                            o->weights[i]);
+    if (o->n_covariates < 0 || o->n_covariates > UNI_MAX_VARIABLES || (o->n_covariates && !o->covariates))
+        return uni_fail(UNI_INPUT, "%d covariates; give 0 to %d", o->n_covariates, UNI_MAX_VARIABLES);
+    for (int x = 0; x < o->n_covariates; x++) {
+        const struct uni_covariate *v = &o->covariates[x];
+        const char *name = v->name ? v->name : "covariate";
+        if (v->n_cells != n_cells)
+            return uni_fail(UNI_INPUT, "\"%s\" has %lld values for %lld cells; give one per cell", name, (long long)v->n_cells,
+                            (long long)n_cells);
+        for (int64_t i = 0; i < n_cells; i++)
+            if (!isfinite(v->value[i]))
+                return uni_fail(UNI_INPUT, "\"%s\" is %g at cell %lld (from 1); every cell needs a finite value", name,
+                                v->value[i], (long long)i + 1);
+    }
+    return UNI_OK;
+}
+
+/* What the options say of the method itself. */
+static void settle_method(struct uni_cells_sorted *c, const struct uni_options *o)
+{
+    struct uni_problem *p = &c->problem;
+    int first = o->flavor == UNI_HARMONY1;
+    p->jacobi = o->update == UNI_UPDATE_JACOBI;
+    p->redraw = o->compat == UNI_COMPAT_R204 && !p->jacobi;
+    p->add_penalties = o->compat == UNI_COMPAT_R204;
+    p->penalty_scale = first ? UNI_PENALTY_SCALE_2019 : 2;
+    p->penalty_add = first ? UNI_PENALTY_ADD_2019 : 1;
+    p->seed = (uint64_t)o->seed;
+    p->sweeps = o->sweeps;
+    p->X = o->n_covariates;
+    c->cutoff = first ? -1 : o->cutoff;
+}
+
 int uni_problem_open(struct uni_cells_sorted *c, struct uni_warnings *warnings, int64_t n_cells, int64_t n_dims,
                      const struct uni_batch *batches, int n_batches, const struct uni_options *o)
 {
@@ -34,9 +78,9 @@ int uni_problem_open(struct uni_cells_sorted *c, struct uni_warnings *warnings, 
     struct uni_problem *p = &c->problem;
     memset(c, 0, sizeof *c);
     TRY(uni_groups_check(n_cells, n_dims, batches, n_batches));
-    TRY(uni_options_check(o, n_batches));
-    if (o->update == UNI_UPDATE_JACOBI)
-        TRY(uni_fail(UNI_OPTION, "update is jacobi, which this version does not have; use blocks"));
+    TRY(uni_options_check(o, o->combine ? 1 : n_batches));
+    TRY(check_per_cell(n_cells, o));
+    settle_method(c, o);
     p->N_all = n_cells;
     p->D = n_dims;
     p->V = n_batches;
@@ -44,9 +88,11 @@ int uni_problem_open(struct uni_cells_sorted *c, struct uni_warnings *warnings, 
     p->threads = o->threads;
     p->cancel = o->cancel;
 
+    c->weighted = o->weights != NULL;
     TRY(choose_clusters(&p->K, n_cells, o)); /* an upper bound: the room for sigma */
     TRY(uni_groups_open(c, warnings, batches, o));
     TRY(choose_clusters(&p->K, p->N, o));
+    p->by_level = p->V > 1 && p->G > MOST_MOMENTS / (p->K * p->D);
     if (n_dims > 500 || (n_dims > 100 && n_dims > n_cells / 10))
         uni_warn(warnings,
                  "the embedding has %lld dimensions for %lld cells: this looks like expression data; give principal components, "
@@ -73,15 +119,14 @@ int uni_problem_settle(struct uni_cells_sorted *c, const struct uni_options *o, 
     }
     for (int v = 0; v < p->V; v++)
         for (int64_t l = p->level_first[v]; l < p->level_first[v + 1]; l++)
-            theta[l] =
-                uni_theta_of_level(uni_value_of(&o->theta, v), uni_value_of(&o->tau, v), (double)c->level_cells[l], (double)K);
+            theta[l] = uni_theta_of_level(uni_value_of(&o->theta, v), uni_value_of(&o->tau, v), p->level_mass[l], (double)K);
     return UNI_OK;
 }
 
 int64_t uni_problem_bytes(const struct uni_cells_sorted *c)
 {
     const struct uni_problem *p = &c->problem;
-    return c->tables.bytes + 8 * (p->G * p->Q + 1) + 8 * p->N_all + p->G * (8 + 4 * p->V);
+    return c->tables.bytes + 8 * (p->G * p->Q + 1) + 8 * p->N_all + p->G * (8 + 4 * p->V) + 4 * p->N * (p->X + c->weighted);
 }
 
 /* A fresh order of the blocks for every Q cells of a group: each block gets one of them, so blocks are equally large and a fair
@@ -144,6 +189,32 @@ static void place_rows(int64_t *row, const struct uni_cells_sorted *c, struct pl
     }
 }
 
+/* Weights as they are; covariates centred and scaled to unit spread, each cell at its weight. */
+static int sort_per_cell(struct uni_cells_sorted *c, const struct uni_options *o)
+{
+    struct uni_problem *p = &c->problem;
+    float *weight = (float *)(uintptr_t)p->weight, *x = (float *)(uintptr_t)p->x;
+    for (int64_t i = 0; c->weighted && i < p->N; i++)
+        weight[i] = (float)o->weights[p->row[i]];
+    if (!c->weighted)
+        p->weight = NULL;
+    for (int j = 0; j < p->X; j++, x += p->N) {
+        const double *value = o->covariates[j].value;
+        double mean = 0, squares = 0;
+        for (int64_t i = 0; i < p->N; i++)
+            mean += (weight ? (double)weight[i] : 1) * (value[p->row[i]] / p->mass);
+        for (int64_t i = 0; i < p->N; i++)
+            squares += (weight ? (double)weight[i] : 1) * ((value[p->row[i]] - mean) * ((value[p->row[i]] - mean) / p->mass));
+        double spread = sqrt(squares);
+        if (!(spread > 1e-10 * fabs(mean)) || !isfinite(spread))
+            return uni_fail(UNI_INPUT, "\"%s\" has mean %g and spread %g: there is nothing to regress out; leave it out",
+                            o->covariates[j].name ? o->covariates[j].name : "covariate", mean, spread);
+        for (int64_t i = 0; i < p->N; i++)
+            x[i] = (float)((value[p->row[i]] - mean) / spread);
+    }
+    return UNI_OK;
+}
+
 int uni_problem_sort(struct uni_cells_sorted *c, const struct uni_options *o)
 {
     int err = 0;
@@ -152,13 +223,15 @@ int uni_problem_sort(struct uni_cells_sorted *c, const struct uni_options *o)
     struct place *places;
     uint16_t *blocks;
     uint64_t seed = (uint64_t)o->seed;
-    const struct uni_array_row list[] = {UNI_ARRAY(p->piece, p->G * p->Q + 1), UNI_ARRAY(p->row, p->N_all)};
+    const struct uni_array_row list[] = {UNI_ARRAY(p->piece, p->G * p->Q + 1), UNI_ARRAY(p->row, p->N_all),
+                                         UNI_ARRAY(p->weight, p->N * c->weighted), UNI_ARRAY(p->x, p->N * p->X)};
     const struct uni_array_row temporary[] = {UNI_ARRAY(places, p->G), UNI_ARRAY(blocks, p->G * p->Q)};
-    TRY(uni_arena_open(&c->rows, list, 2, "the order of the cells"));
+    TRY(uni_arena_open(&c->rows, list, 4, "the order of the cells"));
     TRY(uni_arena_open(&work, temporary, 2, "sorting the cells"));
     cut_pieces((int64_t *)(uintptr_t)p->piece, c, blocks, seed);
     place_rows((int64_t *)(uintptr_t)p->row, c, places, blocks, seed);
     uni_arena_close(&c->groups); /* the rows say it now */
+    TRY(sort_per_cell(c, o));
 done:
     uni_arena_close(&work);
     return err;

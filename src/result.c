@@ -17,14 +17,15 @@ static const char *const names[] = {"the corrected embedding",
                                     "the correction",
                                     "theta",
                                     "sigma",
-                                    "the blocks"};
+                                    "the blocks",
+                                    "the slopes"};
 
 int uni_shape(const struct uni_harmony *h, enum uni_array what, int64_t shape[3])
 {
     const struct uni_problem *p = &h->cells.problem;
-    const int64_t shapes[][3] = {{p->N_all, p->D, 1}, {p->N_all, p->K, 1}, {p->K, p->D, 1}, {p->K, p->D, 1},
-                                 {p->B, p->K, 1},     {p->B, p->K, 1},     {p->B, p->K, 1}, {p->B, p->K, p->D},
-                                 {p->B, 1, 1},        {p->K, 1, 1},        {p->N_all, 1, 1}};
+    const int64_t shapes[][3] = {{p->N_all, p->D, 1}, {p->N_all, p->K, 1}, {p->K, p->D, 1},  {p->K, p->D, 1},
+                                 {p->B, p->K, 1},     {p->B, p->K, 1},     {p->B, p->K, 1},  {p->B, p->K, p->D},
+                                 {p->B, 1, 1},        {p->K, 1, 1},        {p->N_all, 1, 1}, {p->X, p->K, p->D}};
     if ((int)what < 0 || (size_t)what >= sizeof shapes / sizeof *shapes)
         return uni_fail(UNI_INPUT, "there is no array number %d", (int)what);
     memcpy(shape, shapes[what], sizeof shapes[0]);
@@ -33,7 +34,7 @@ int uni_shape(const struct uni_harmony *h, enum uni_array what, int64_t shape[3]
 
 static int is_float(enum uni_array what)
 {
-    return what <= UNI_START || what == UNI_CORRECTION;
+    return what <= UNI_START || what == UNI_CORRECTION || what == UNI_SLOPES;
 }
 
 /* Not a number, whatever the element: stale values are never taken for a result. */
@@ -60,7 +61,7 @@ static void read_lambda(const struct uni_harmony *h, double *dst)
         for (int64_t k = 0; k < p->K; k++) {
             int64_t kept = 0, first = p->level_first[v], end = p->level_first[v + 1];
             for (int64_t l = first; l < end; l++) {
-                int keep = uni_pair_kept(O[l * p->K + k], (double)h->cells.level_cells[l], h->options.cutoff);
+                int keep = uni_pair_kept(O[l * p->K + k], p->level_mass[l], h->cells.cutoff);
                 kept += keep;
                 dst[l * p->K + k] = !keep                    ? 0
                                     : h->cells.lambda[l] > 0 ? h->cells.lambda[l]
@@ -75,8 +76,8 @@ static void read_correction(const struct uni_harmony *h, float *dst)
 {
     const struct uni_problem *p = &h->cells.problem;
     size_t table = (size_t)(p->K * p->D);
-    if (p->V > 1) {
-        memcpy(dst, h->level_W, (size_t)p->B * table * sizeof *dst);
+    if (!uni_is_simple(p)) {
+        memcpy(dst, h->W, (size_t)p->B * table * sizeof *dst);
         return;
     }
     memset(dst, 0, (size_t)p->B * table * sizeof *dst);
@@ -110,6 +111,9 @@ static int read_table(struct uni_harmony *h, enum uni_array what, void *dst)
     case UNI_CORRECTION:
         read_correction(h, dst);
         break;
+    case UNI_SLOPES:
+        memcpy(dst, h->slope, (size_t)p->X * centroids);
+        break;
     case UNI_THETA:
         memcpy(dst, p->level_theta, (size_t)p->B * sizeof(double));
         break;
@@ -123,7 +127,7 @@ static int read_array(struct uni_harmony *h, enum uni_array what, void *dst)
 {
     struct uni_backend *b = &h->backend;
     if (what == UNI_CORRECTED)
-        return b->read(b, UNI_CELLS_CORRECTED, h->n_rounds ? h->correction : NULL, dst);
+        return b->read(b, UNI_CELLS_CORRECTED, h->n_rounds ? &h->shift : NULL, dst);
     if (what == UNI_BLOCKS)
         return b->read(b, UNI_CELLS_BLOCK, NULL, dst);
     if (h->n_rounds == 0)
@@ -164,7 +168,7 @@ int uni_read(struct uni_harmony *h, enum uni_array what, void *dst)
 int uni_take(struct uni_harmony *h, const float **corrected)
 {
     const struct uni_problem *p = &h->cells.problem;
-    const float *W = h->n_rounds ? h->correction : NULL;
+    const struct uni_shift *shift = h->n_rounds ? &h->shift : NULL;
     double from = uni_seconds();
     *corrected = NULL;
     int err = readable(h, UNI_CORRECTED);
@@ -172,13 +176,13 @@ int uni_take(struct uni_harmony *h, const float **corrected)
         return err;
     h->taken = 1;
     if (h->backend.take) {
-        err = h->backend.take(&h->backend, W, corrected);
+        err = h->backend.take(&h->backend, shift, corrected);
     } else {
         float *rows;
         const struct uni_array_row list[] = {UNI_ARRAY(rows, p->N_all * p->D)};
         err = uni_arena_open(&h->result, list, 1, "the corrected embedding");
         if (!err)
-            err = h->backend.read(&h->backend, UNI_CELLS_CORRECTED, W, rows);
+            err = h->backend.read(&h->backend, UNI_CELLS_CORRECTED, shift, rows);
         if (!err)
             *corrected = rows;
     }

@@ -69,7 +69,7 @@ static void weigh_group(const struct solve *s, int64_t g, double *schur, double 
 {
     const struct uni_problem *p = s->p;
     int64_t l = p->group_level[g]; /* one variable: a group is a level */
-    double cells = (double)s->ridge->group_cells[g], fixed = s->ridge->lambda[l];
+    double cells = p->level_mass[l], fixed = s->ridge->lambda[l];
     for (int64_t k = 0; k < p->K; k++) {
         double O = s->O[g * p->K + k], *lambda = &s->lambda[g * p->K + k], *weight = &s->weight[g * p->K + k];
         *lambda = *weight = 0;

@@ -17,6 +17,10 @@ static struct uni_shape shape_of(const struct uni_problem *p, const struct uni_c
 {
     struct uni_shape s = {
         .D = p->D, .K = p->K, .Dv = up(p->D, k->width), .Kv = up(p->K, k->width), .Dr = up(p->D, k->block_rows)};
+    s.X = p->X;
+    s.a = (float)p->penalty_scale;
+    s.b = (float)p->penalty_add;
+    s.add = p->add_penalties;
     s.Kb = up(p->K, 8) < s.Kv ? up(p->K, 8) : s.Kv;
     s.single = p->single;
     s.shift = p->single;
@@ -30,7 +34,7 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-enum { ARRAYS = 20, GATHER_ROWS = 4096 };
+enum { ARRAYS = 32, GATHER_ROWS = 4096 };
 static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_cpu *c)
 {
     const struct uni_problem *p = c->p;
@@ -45,7 +49,7 @@ static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_cpu *c)
                                                UNI_ARRAY(c->slots, l->n_slots * s->Kv),
                                                UNI_ARRAY(c->O, p->G * s->Kv),
                                                UNI_ARRAY(c->r, s->Kv),
-                                               UNI_ARRAY(c->level_O, p->V > 1 ? p->B * s->Kv : 0),
+                                               UNI_ARRAY(c->level_O, p->V > 1 || p->jacobi || p->redraw ? p->B * s->Kv : 0),
                                                UNI_ARRAY(c->block_r, p->Q * s->Kv),
                                                UNI_ARRAY(c->came, l->n_steps * s->Kv),
                                                UNI_ARRAY(c->parts, l->n_parts * s->Dr * s->Kv),
@@ -55,7 +59,19 @@ static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_cpu *c)
                                                UNI_ARRAY(c->scratch, c->threads * c->scratch_floats),
                                                UNI_ARRAY(c->sigma, s->Kv),
                                                UNI_ARRAY(c->nearest_rows, UNI_SAMPLE),
-                                               UNI_ARRAY(c->nearest_first, p->K + 1)};
+                                               UNI_ARRAY(c->nearest_first, p->K + 1),
+                                               UNI_ARRAY(c->minus_slope, p->X * s->Kv * s->Dv),
+                                               UNI_ARRAY(c->group_S, p->by_level || p->X ? GROUPS_AT_ONCE * p->K * p->D : 0),
+                                               UNI_ARRAY(c->group_mass, p->X ? p->G * s->Kv : 0),
+                                               UNI_ARRAY(c->tables, uni_cpu_past(p) * p->G * s->Kv),
+                                               UNI_ARRAY(c->row_block, p->redraw ? p->N : 0),
+                                               UNI_ARRAY(c->next_block, p->redraw ? p->N : 0),
+                                               UNI_ARRAY(c->block_rows, p->redraw ? p->N : 0),
+                                               UNI_ARRAY(c->block_at, p->redraw ? p->G * (p->blocks + 1) : 0),
+                                               UNI_ARRAY(c->block_P, p->redraw ? p->G * p->blocks * s->Kv : 0),
+                                               UNI_ARRAY(c->block_mass, p->redraw ? p->G * p->blocks * s->Kv : 0),
+                                               UNI_ARRAY(c->group_fit, p->redraw ? 2 * p->G : 0),
+                                               UNI_ARRAY(c->gather, p->redraw ? c->threads * c->gather_floats : 0)};
     memcpy(list, rows, sizeof rows);
 }
 
@@ -86,9 +102,30 @@ float *uni_cpu_run_S(const struct uni_cpu *c, int thread)
 
 struct uni_run uni_cpu_run(const struct uni_cpu *c, int64_t i)
 {
-    const struct uni_cut *run = &c->layout.run[i];
-    return (struct uni_run){c->Z + run->first * c->shape.D, c->base + run->first * c->shape.Kb * (c->shape.single ? 4 : 2),
-                            c->L + run->first, run[1].first - run->first, NULL};
+    const struct uni_cut *cut = &c->layout.run[i];
+    const struct uni_problem *p = c->p;
+    struct uni_run run = {.Z = c->Z + cut->first * c->shape.D,
+                          .base = c->base + cut->first * c->shape.Kb * (c->shape.single ? 4 : 2),
+                          .L = c->L + cut->first,
+                          .n = cut[1].first - cut->first,
+                          .weight = p->weight ? p->weight + cut->first : NULL,
+                          .x = p->X ? p->x + cut->first : NULL,
+                          .x_row = p->N,
+                          .minus_slope = c->minus_slope};
+    if (p->jacobi) {
+        run.recipe = &c->recipe;
+        run.at = c->layout.piece[cut->piece].group * c->shape.Kv;
+    }
+    if (p->redraw)
+        run.block = c->row_block + cut->first;
+    return run;
+}
+
+const float *uni_cpu_run_P(const struct uni_cpu *c, int64_t i)
+{
+    const struct uni_cut *cut = &c->layout.run[i];
+    return c->p->redraw ? c->block_P + c->layout.piece[cut->piece].group * c->p->blocks * c->shape.Kv
+                        : c->P + cut->piece * c->shape.Kv;
 }
 
 float *uni_cpu_run_sum(const struct uni_cpu *c, int64_t i)
@@ -146,6 +183,7 @@ static int64_t cpu_bytes(const struct uni_problem *p, const int64_t *group_cells
         return -2;
     c.shape = shape_of(p, c.kernels);
     c.scratch_floats = scratch_floats(&c.shape);
+    c.gather_floats = uni_cpu_gather_floats(&c.shape);
     uni_layout_bound(&c.layout, p, group_cells);
     list_arrays(list, &c);
     int64_t layout = uni_layout_bytes(&c.layout, p), arrays = uni_arena_bytes(list, ARRAYS);
@@ -203,12 +241,15 @@ static int cpu_open(struct uni_backend *b, const struct uni_problem *p, const st
     c->threads = uni_pool_threads(c->pool);
     c->shape = shape_of(p, c->kernels);
     c->scratch_floats = scratch_floats(&c->shape);
+    c->gather_floats = uni_cpu_gather_floats(&c->shape);
     count_groups(cells, p);
     uni_layout_bound(&c->layout, p, cells);
     TRY(uni_layout_open(&c->layout, p));
     list_arrays(list, c);
     TRY(uni_arena_open(&c->arena, list, ARRAYS, "the cells"));
     c->bias = c->Yt + c->shape.D * c->shape.Kv;
+    c->past = uni_cpu_past(p);
+    c->draws = p->seed;
     for (int64_t k = 0; k < p->K; k++)
         c->sigma[k] = (float)p->sigma[k];
     c->source = source;
@@ -231,6 +272,7 @@ void uni_cpu_backend(struct uni_backend *b)
                               .assign = uni_cpu_assign,
                               .sweep = uni_cpu_sweep,
                               .moments = uni_cpu_moments,
+                              .slopes = uni_cpu_slopes,
                               .read = uni_cpu_read,
                               .take = uni_cpu_take,
                               .each = cpu_each,

@@ -4,6 +4,7 @@
    order. */
 #include <string.h>
 
+#include "../error.h"
 #include "cpu_backend.h"
 
 enum { COLUMNS = 32, PIECES = 16 }; /* COLUMNS: whole vectors of every instruction set */
@@ -50,22 +51,26 @@ static int64_t end_of(const struct uni_cpu *c, int64_t task)
     return c->layout.block_first[c->block] + (end < n ? end : n);
 }
 
+void uni_cpu_penalise_group(const struct uni_cpu *c, int64_t g, float *P)
+{
+    const struct uni_problem *p = c->p;
+    const double *O[UNI_MAX_VARIABLES];
+    double share[UNI_MAX_VARIABLES], theta[UNI_MAX_VARIABLES];
+    for (int v = 0; v < p->V; v++) {
+        int64_t level = p->group_level[g * p->V + v];
+        O[v] = c->level_O + level * c->shape.Kv;
+        share[v] = p->level_share[level];
+        theta[v] = p->level_theta[level];
+    }
+    c->kernels->penalty(&c->shape, P, O, c->r, share, theta, p->V);
+}
+
 static void penalise_pieces(void *context, int64_t task, int thread)
 {
     struct uni_cpu *c = context;
-    const struct uni_problem *p = c->p;
     (void)thread;
-    for (int64_t piece = c->layout.block_first[c->block] + task * PIECES; piece < end_of(c, task); piece++) {
-        const int32_t *level = p->group_level + (int64_t)c->layout.piece[piece].group * p->V;
-        const double *O[UNI_MAX_VARIABLES];
-        double share[UNI_MAX_VARIABLES], theta[UNI_MAX_VARIABLES];
-        for (int v = 0; v < p->V; v++) {
-            O[v] = c->level_O + level[v] * c->shape.Kv;
-            share[v] = p->level_share[level[v]];
-            theta[v] = p->level_theta[level[v]];
-        }
-        c->kernels->penalty(&c->shape, c->P + piece * c->shape.Kv, O, c->r, share, theta, p->V);
-    }
+    for (int64_t piece = c->layout.block_first[c->block] + task * PIECES; piece < end_of(c, task); piece++)
+        uni_cpu_penalise_group(c, c->layout.piece[piece].group, c->P + piece * c->shape.Kv);
 }
 
 /* mass = P G */
@@ -113,4 +118,36 @@ void uni_cpu_start_joint(struct uni_cpu *c)
         for (int v = 0; v < p->V; v++)
             for (int64_t k = 0; k < Kv; k++)
                 c->level_O[p->group_level[g * p->V + v] * Kv + k] += c->O[g * Kv + k];
+}
+
+/* One cluster's moments of some groups, to their levels, and to the sum of all that take part in its system. */
+static void add_to_levels(void *context, int64_t k, int thread)
+{
+    struct uni_cpu *c = context;
+    const struct uni_problem *p = c->p;
+    const int64_t end = c->S_first + GROUPS_AT_ONCE < p->G ? c->S_first + GROUPS_AT_ONCE : p->G;
+    (void)thread;
+    for (int64_t g = c->S_first; g < end; g++) {
+        const double *S = c->group_S + ((g - c->S_first) * p->K + k) * p->D;
+        for (int v = 0; v <= p->V; v++) {
+            double *level = c->level_S + ((v < p->V ? p->group_level[g * p->V + v] : p->B) * p->K + k) * p->D;
+            for (int64_t d = 0; (v < p->V || c->part[g * p->K + k]) && d < p->D; d++)
+                level[d] += S[d];
+        }
+    }
+}
+
+int uni_cpu_moments_by_level(struct uni_cpu *c, double *S, const unsigned char *part)
+{
+    int err = 0;
+    const struct uni_problem *p = c->p;
+    memset(S, 0, (size_t)((p->B + 1) * p->K * p->D) * sizeof *S);
+    c->level_S = S;
+    c->part = part;
+    for (int64_t g = 0; g < p->G; g += GROUPS_AT_ONCE) {
+        TRY(uni_cpu_moments_of(c, c->group_S, g, g + GROUPS_AT_ONCE < p->G ? g + GROUPS_AT_ONCE : p->G, NULL));
+        TRY(uni_pool_run(c->pool, add_to_levels, c, p->K));
+    }
+done:
+    return err;
 }

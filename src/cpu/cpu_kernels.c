@@ -11,6 +11,7 @@
 #include "cpu_neighbours.h"
 #include "cpu_rows.h"
 #include "cpu_tables.h"
+#include "cpu_sums.h"
 
 /* Exactly n floats, which need not fill whole vectors. */
 INLINE void copy_row(float *dst, const float *src, int64_t n)
@@ -41,6 +42,19 @@ INLINE vf corrected_row(const struct uni_shape *s, const float *Z, float *u, flo
     return squares + z * z;
 }
 
+/* z (n,Dv) -= x T slope of one covariate; what follows z in the scratch serves for x T */
+static void add_slope(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, int x, const float *T,
+                      float *z)
+{
+    float *scaled = z + (TILE + 12) * s->Dv;
+    const float *value = run->x + x * run->x_row + first;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < s->Kv; k += WIDTH)
+            store(scaled + i * s->Kv + k, load(T + i * s->Kv + k) * value[i]);
+    product(z, s->Dv, n, s->Dv, (struct factor){scaled, s->Kv, 1}, run->minus_slope + x * s->Kv * s->Dv, s->Dv, s->K, 1,
+            (struct next){{NULL, NULL}, {0, 0}});
+}
+
 /* z (n,Dv) = Z - R W (minus_W NULL: Z), squares (n) = |z|^2 */
 static void corrected_tile(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, const float *P,
                            const float *minus_W, float *T, float *z, float *squares)
@@ -53,6 +67,8 @@ static void corrected_tile(const struct uni_shape *s, const struct uni_run *run,
         weighted_tile(s, run, first, n, P, T, inverse);
         product(z, s->Dv, n, s->Dv, (struct factor){T, s->Kv, 1}, minus_W, s->Dv, s->K, 0,
                 (struct next){{tile_base(s, run, first + TILE), NULL}, {tile_base_bytes(s), 0}});
+        for (int x = 0; x < s->X; x++)
+            add_slope(s, run, first, n, x, T, z);
     } else {
         memset(z, 0, (size_t)(n * s->Dv) * sizeof *z);
     }
@@ -99,17 +115,19 @@ static void inverse_lengths(const struct uni_shape *s, float *squares, float *z,
     }
 }
 
-/* CELLS rows of z.Yt -> e = 2^(z.Yt / |z| + bias - most), and base = e / sum e, stored, added to sum. mass = sum e. */
+/* CELLS rows of z.Yt -> e = 2^(z.Yt / |z| + bias - most), and base = e / sum e, stored, added to sum at the cell's weight. mass =
+   sum e. */
 INLINE void base_of_rows(const int CELLS, const struct uni_shape *s, float *v, const float *length, const float *bias, char *base,
-                         float *sum, float *most, float *mass, const int single, const int shift)
+                         const float *weight, float *sum, float *most, float *mass, const int single, const int shift)
 {
     const int64_t Kv = s->Kv, whole = s->Kb / WIDTH * WIDTH,
                   row_bytes = s->Kb * (single ? 4 : 2); /* stores may alias the shape */
     const int rest = whole < s->Kb;
-    vf total[4] = {{0}, {0}, {0}, {0}}, scale[4], top[4];
+    vf total[4] = {{0}, {0}, {0}, {0}}, scale[4], top[4], counts[4];
 #pragma GCC unroll 4
     for (int c = 0; c < CELLS; c++) {
         scale[c] = splat(length[c]);
+        counts[c] = splat(weight ? weight[c] : 1);
         top[c] = splat(0);
         if (shift) {
             vf largest = splat(-HUGE_VALF);
@@ -144,22 +162,24 @@ INLINE void base_of_rows(const int CELLS, const struct uni_shape *s, float *v, c
                 base_put_whole(base + c * row_bytes, k, b, single);
             else if (rest)
                 base_put_part(base + c * row_bytes, k, b, single);
-            part += b;
+            part += b * counts[c];
         }
         store(sum + k, part);
     }
 }
 
 INLINE void base_of_tile(const struct uni_shape *s, float *v, int64_t n, const float *length, const float *bias, char *base,
-                         float *sum, float *L, const int single, const int shift)
+                         const float *weight, float *sum, float *L, const int single, const int shift)
 {
     float most[TILE + WIDTH], mass[TILE + WIDTH];
     const int64_t Kv = s->Kv, row_bytes = s->Kb * (single ? 4 : 2);
     int64_t i = 0;
     for (; i + 4 <= n; i += 4)
-        base_of_rows(4, s, v + i * Kv, length + i, bias, base + i * row_bytes, sum, most + i, mass + i, single, shift);
+        base_of_rows(4, s, v + i * Kv, length + i, bias, base + i * row_bytes, weight ? weight + i : NULL, sum, most + i,
+                     mass + i, single, shift);
     for (; i < n; i++)
-        base_of_rows(1, s, v + i * Kv, length + i, bias, base + i * row_bytes, sum, most + i, mass + i, single, shift);
+        base_of_rows(1, s, v + i * Kv, length + i, bias, base + i * row_bytes, weight ? weight + i : NULL, sum, most + i,
+                     mass + i, single, shift);
     for (i = n; i < n + WIDTH; i++)
         mass[i] = most[i] = 1;
     for (i = 0; i < n; i += WIDTH)
@@ -168,7 +188,8 @@ INLINE void base_of_tile(const struct uni_shape *s, float *v, int64_t n, const f
 }
 
 /* Both parts of the objective for R = base: dist = -sigma (ln base + L); base is e over its sum. */
-static void fit_of_base(const struct uni_shape *s, const float *e, int64_t n, const float *L, const float *sigma, double *fit)
+static void fit_of_base(const struct uni_shape *s, const float *e, int64_t n, const float *L, const float *sigma,
+                        const float *count, double *fit)
 {
     for (int64_t i = 0; i < n; i++) {
         vf weights = splat(0), entropy_part = splat(0), total = splat(0);
@@ -180,9 +201,9 @@ static void fit_of_base(const struct uni_shape *s, const float *e, int64_t n, co
             weights += weight;
             entropy_part += weight * natural_log(larger(b, splat(1e-37f)));
         }
-        double part = add_across(entropy_part);
-        fit[1] += part;
-        fit[0] -= part + (double)add_across(weights) * L[i];
+        double part = add_across(entropy_part), counts = count ? (double)count[i] : 1;
+        fit[1] += counts * part;
+        fit[0] -= counts * (part + (double)add_across(weights) * L[i]);
     }
 }
 
@@ -194,18 +215,19 @@ static void assign(const struct uni_shape *s, const struct uni_run *run, const f
     for (int64_t first = 0; first < run->n; first += TILE) {
         int64_t n = run->n - first < TILE ? run->n - first : TILE;
         char *base = (char *)run->base + first * s->Kb * (s->single ? 4 : 2);
+        const float *weight = run->weight ? run->weight + first : NULL;
         corrected_tile(s, run, first, n, P, minus_W, T, z, length);
         inverse_lengths(s, length, z, n);
         product(T, s->Kv, n, s->Kv, (struct factor){z, s->Dv, 1}, c->Yt, s->Kv, s->D, 0,
                 (struct next){{run->Z + (first + TILE) * s->D, NULL}, {TILE * s->D * 4, 0}});
         if (s->single)
-            base_of_tile(s, T, n, length, c->bias, base, sum, run->L + first, 1, 1);
+            base_of_tile(s, T, n, length, c->bias, base, weight, sum, run->L + first, 1, 1);
         else if (s->shift)
-            base_of_tile(s, T, n, length, c->bias, base, sum, run->L + first, 0, 1);
+            base_of_tile(s, T, n, length, c->bias, base, weight, sum, run->L + first, 0, 1);
         else
-            base_of_tile(s, T, n, length, c->bias, base, sum, run->L + first, 0, 0);
+            base_of_tile(s, T, n, length, c->bias, base, weight, sum, run->L + first, 0, 0);
         if (fit)
-            fit_of_base(s, T, n, run->L + first, c->sigma, fit);
+            fit_of_base(s, T, n, run->L + first, c->sigma, weight, fit);
     }
     for (int64_t k = 0; k < s->Kv; k += WIDTH)
         store(sum + k, load(sum + k) * (1 / BASE_SCALE));
@@ -215,9 +237,9 @@ static void assign(const struct uni_shape *s, const struct uni_run *run, const f
 
 enum { FETCH_BYTES = 4096 }; /* how far ahead of itself a sweep asks for base */
 
-/* CELLS cells at once: s = base . P, G += base / s; t = base . sP too where the objective is asked for. */
+/* CELLS cells at once: s = base . P, G += weight base / s; t = base . sP too where the objective is asked for. */
 INLINE void sweep_rows(const int CELLS, const struct uni_shape *s, const void *base, int64_t first, const float *P,
-                       const float *sP, float *G, float *s_out, float *t_out, const int single, const int fit)
+                       const float *sP, const float *count, float *G, float *s_out, float *t_out, const int single, const int fit)
 {
     const void *row[4];
     vf sum[4] = {{0}, {0}, {0}, {0}}, weight[4] = {{0}, {0}, {0}, {0}};
@@ -247,6 +269,8 @@ INLINE void sweep_rows(const int CELLS, const struct uni_shape *s, const void *b
         }
     }
     v4 total = add_across4(sum[0], sum[1], sum[2], sum[3]), inverse = reciprocal4(total);
+    for (int c = 0; count && c < CELLS; c++)
+        inverse[c] *= count[first + c];
     if (fit) {
         v4 weights = add_across4(weight[0], weight[1], weight[2], weight[3]);
         for (int c = 0; c < CELLS; c++) {
@@ -280,10 +304,10 @@ INLINE void sweep_of(const struct uni_shape *s, const struct uni_run *run, const
         const char *ahead = at < bytes ? (const char *)run->base + at : run->next ? (const char *)run->next + (at - bytes) : NULL;
         for (int64_t line = 0; ahead && line < four; line += 64)
             __builtin_prefetch(ahead + line);
-        sweep_rows(4, s, run->base, i, P, sP, G, s_out + i, t_out + i, single, fit);
+        sweep_rows(4, s, run->base, i, P, sP, run->weight, G, s_out + i, t_out + i, single, fit);
     }
     for (; i < run->n; i++)
-        sweep_rows(1, s, run->base, i, P, sP, G, s_out + i, t_out + i, single, fit);
+        sweep_rows(1, s, run->base, i, P, sP, run->weight, G, s_out + i, t_out + i, single, fit);
 }
 
 static void sweep(const struct uni_shape *s, const struct uni_run *run, const float *P, const float *sP, float *G, double *fit,
@@ -325,7 +349,7 @@ static double entropy(const struct uni_shape *s, const struct uni_run *run, cons
                 vf r = load(scratch + i * s->Kv + k) * inverse[i];
                 part += load(sigma + k) * r * natural_log(larger(r, splat(1e-37f)));
             }
-            sum += add_across(part);
+            sum += (run->weight ? (double)run->weight[first + i] : 1) * (double)add_across(part);
         }
     }
     return sum;
@@ -333,7 +357,8 @@ static double entropy(const struct uni_shape *s, const struct uni_run *run, cons
 
 /* ---- moments, results ---------------------------------------------------------------------------------------------------- */
 
-static void moments(const struct uni_shape *s, const struct uni_run *run, const float *P, float *S, int add, float *scratch)
+static void moments(const struct uni_shape *s, const struct uni_run *run, const float *P, float *S, int add, const float *x,
+                    float *scratch)
 {
     float *z = scratch + TILE * s->Kv, inverse[TILE];
     vi keep = last_lanes(s);
@@ -341,6 +366,7 @@ static void moments(const struct uni_shape *s, const struct uni_run *run, const 
     for (int64_t first = 0; first < run->n; first += TILE) {
         int64_t n = run->n - first < TILE ? run->n - first : TILE;
         weighted_tile(s, run, first, n, P, scratch, inverse);
+        count_cells(run, first, n, x, NULL, inverse);
         for (int64_t i = 0; i < n; i++) { /* Z^T R = (Z / s)^T (base P): D entries a cell to scale, not K */
             const float *Z = run->Z + (first + i) * s->D;
             for (int64_t d = 0; d < last; d += WIDTH)
@@ -441,6 +467,9 @@ const struct uni_cpu_kernels KERNELS = {
     .correct = correct,
     .assignments = assignments,
     .entropy = entropy,
+    .masses = masses,
+    .masses_by_block = masses_by_block,
+    .fit = fit_of_any,
     .leave = leave,
     .penalty = penalty,
     .come_back = come_back,

@@ -16,8 +16,20 @@ enum {
 
 struct uni_shape {
     int64_t D, K, Dv, Kv, Kb, Dr; /* Dr: D padded to whole register blocks of columns */
+    int X;                        /* covariates */
+    float a, b;                   /* of formula.h's penalty */
+    int add;                      /* several variables: penalties are added */
     int single;                   /* base is float32 */
     int shift;                    /* exponents need the row's maximum taken out: some sigma < 0.06 */
+};
+
+/* R of the damped update: base (share[0] / sum_k base + sum over t > 0 of share[t] P_t / sum_k base P_t), P_t at table[t] (G,Kv).
+ */
+enum { MOST_TABLES = 25 };
+struct uni_recipe {
+    int n;
+    float share[MOST_TABLES];
+    const float *table[MOST_TABLES];
 };
 
 /* One run's rows. */
@@ -26,7 +38,14 @@ struct uni_run {
     void *base;     /* (n,Kb) */
     float *L;       /* (n) log-sum-exp of -dist / sigma */
     int64_t n;
-    const void *next; /* base of the run that a sweep goes on with, or NULL */
+    const void *next;    /* base of the run that a sweep goes on with, or NULL */
+    const float *weight; /* (n) or NULL: 1 */
+    const float *x;      /* (X,..) covariates, x_row apart */
+    int64_t x_row;
+    const float *minus_slope;        /* (X,Kv,Dv), with minus_W */
+    const struct uni_recipe *recipe; /* NULL: R = base P / sum_k base P */
+    int64_t at;                      /* with recipe: where the group's rows begin in its tables */
+    const uint16_t *block;           /* (n) or NULL: cell i has the row block[i] of P (..,Kv) */
 };
 
 /* What assign needs besides: Yt (D,Kv) = 2 log2(e) Y / sigma by columns, bias (Kv) = -2 log2(e) / sigma, very small where padded,
@@ -66,8 +85,18 @@ struct uni_cpu_kernels {
     /* G (Kv) = sum of base / s, s = sum_k base P. fit, unless NULL, += - sum (sum_k sigma R) (ln s + L), sP (Kv) = sigma P. */
     void (*sweep)(const struct uni_shape *, const struct uni_run *, const float *P, const float *sP, float *G, double *fit,
                   float *scratch);
-    /* S (Dr,Kv) = sum of Z^T R over the run; added to what is there where add. */
-    void (*moments)(const struct uni_shape *, const struct uni_run *, const float *P, float *S, int add, float *scratch);
+    /* S (Dr,Kv) = sum of Z^T R over the run; added to what is there where add. x (n), unless NULL, weighs the cells as well. */
+    void (*moments)(const struct uni_shape *, const struct uni_run *, const float *P, float *S, int add, const float *x,
+                    float *scratch);
+    /* sum (Kv) = sum of x1 x2 R over the run, x1 and x2 (n), or NULL: 1 */
+    void (*masses)(const struct uni_shape *, const struct uni_run *, const float *P, const float *x1, const float *x2, float *sum,
+                   float *scratch);
+    /* sums[block[i]] (..,Kv) += R of row i */
+    void (*masses_by_block)(const struct uni_shape *, const struct uni_run *, const float *P, const uint16_t *block, double *sums,
+                            float *scratch);
+    /* fit[2] += sum R dist and sum sigma R ln R, whatever R is */
+    void (*fit)(const struct uni_shape *, const struct uni_run *, const float *P, const float *sigma, double *fit,
+                float *scratch);
     /* dst[row[i]] = Z - R W, rows of D; row NULL: dst[i], which may be Z itself */
     void (*correct)(const struct uni_shape *, const struct uni_run *, const float *P, const float *minus_W, const int64_t *row,
                     float *dst, float *scratch);
@@ -76,10 +105,10 @@ struct uni_cpu_kernels {
                         float *scratch);
     /* sum sigma R ln R */
     double (*entropy)(const struct uni_shape *, const struct uni_run *, const float *P, const float *sigma, float *scratch);
-    /* A piece leaves O: O -= mass. P (Kv) = pen / its largest entry, pen = ((2E + 1) / (O + E + 1))^theta with E = share r; O, r,
-       mass (Kv). Zero in the padding. */
+    /* A piece leaves O: O -= mass. P (Kv) = pen / its largest entry, pen = ((a E + b) / (O + E + b))^theta with E = share r; O,
+       r, mass (Kv). Zero in the padding. */
     void (*leave)(const struct uni_shape *, float *P, double *O, const float *mass, const double *r, double share, double theta);
-    /* The same of a product over V variables, O (V) rows (Kv) of their levels, which the piece has left already. */
+    /* The same of a product, or sum, over V variables, O (V) rows (Kv) of their levels, which the piece has left already. */
     void (*penalty)(const struct uni_shape *, float *P, const double *const *O, const double *r, const double *share,
                     const double *theta, int V);
     /* It comes back: mass, which is G, *= P; O += mass; came += mass */
@@ -102,7 +131,7 @@ struct uni_cpu_kernels {
 /* Floats of scratch that the kernels need per thread. */
 static inline int64_t uni_scratch_floats(const struct uni_shape *s)
 {
-    return TILE * s->Kv + (TILE + 12) * s->Dv + 2 * RUN_ROWS + 64;
+    return (s->X ? 2 : 1) * TILE * s->Kv + (TILE + 12) * s->Dv + 2 * RUN_ROWS + 64;
 }
 
 extern const struct uni_cpu_kernels

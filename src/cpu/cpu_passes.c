@@ -5,15 +5,31 @@
 #include "../error.h"
 #include "cpu_backend.h"
 
+/* packed (Kv,Dv) -= factor W (K,D) */
+static void pack(const struct uni_shape *s, float *packed, const float *W, float factor)
+{
+    for (int64_t k = 0; k < s->K; k++)
+        for (int64_t d = 0; d < s->D; d++)
+            packed[k * s->Dv + d] -= factor * W[k * s->D + d];
+}
+
 void uni_cpu_pack_minus_W(const struct uni_cpu *c, int64_t g, float *packed)
 {
     const struct uni_shape *s = &c->shape;
-    const float *W = c->W + g * s->K * s->D;
-    for (int64_t k = 0; k < s->K; k++) {
-        for (int64_t d = 0; d < s->D; d++)
-            packed[k * s->Dv + d] = -W[k * s->D + d];
-        memset(packed + k * s->Dv + s->D, 0, (size_t)(s->Dv - s->D) * sizeof *packed);
+    const struct uni_problem *p = c->p;
+    memset(packed, 0, (size_t)(s->K * s->Dv) * sizeof *packed);
+    for (int v = 0; v < p->V; v++) {
+        int64_t row = uni_is_simple(p) ? g : p->group_level[g * p->V + v];
+        pack(s, packed, c->shift.W + row * s->K * s->D, (float)c->shift.step);
     }
+}
+
+void uni_cpu_pack_slopes(const struct uni_cpu *c)
+{
+    const struct uni_shape *s = &c->shape;
+    memset(c->minus_slope, 0, (size_t)(s->X * s->Kv * s->Dv) * sizeof *c->minus_slope);
+    for (int x = 0; x < s->X && c->shift.W; x++)
+        pack(s, c->minus_slope + x * s->Kv * s->Dv, c->shift.slope + x * s->K * s->D, (float)c->shift.step);
 }
 
 /* The centroids by columns, scaled so that Yt.z + bias is the base-2 logarithm of exp(-dist / sigma). */
@@ -33,18 +49,18 @@ static void assign_task(void *context, int64_t task, int thread)
     struct uni_cpu *c = context;
     const struct uni_range *t = &c->layout.task[task];
     struct uni_centroids centroids = {c->Yt, c->bias, c->sigma};
-    float *scratch = uni_cpu_scratch(c, thread), *minus_W = c->W ? uni_cpu_minus_W(c, thread) : NULL;
+    float *scratch = uni_cpu_scratch(c, thread), *minus_W = c->shift.W ? uni_cpu_minus_W(c, thread) : NULL;
     double *fit = c->want_fit ? c->fit + 2 * task : NULL;
     int64_t group = -1;
     if (fit)
         fit[0] = fit[1] = 0;
     for (int64_t i = t->first; i < t->first + t->n; i++) {
         struct uni_run run = uni_cpu_run(c, i);
-        int64_t piece = c->layout.run[i].piece, g = c->layout.piece[piece].group;
-        if (c->W && g != group)
+        int64_t g = c->layout.piece[c->layout.run[i].piece].group;
+        if (c->shift.W && g != group)
             uni_cpu_pack_minus_W(c, g, minus_W);
         group = g;
-        c->kernels->assign(&c->shape, &run, c->P + piece * c->shape.Kv, minus_W, &centroids, uni_cpu_run_sum(c, i), fit, scratch);
+        c->kernels->assign(&c->shape, &run, uni_cpu_run_P(c, i), minus_W, &centroids, uni_cpu_run_sum(c, i), fit, scratch);
     }
 }
 
@@ -79,16 +95,21 @@ static void reset_block(void *context, int64_t q, int thread)
         }
 }
 
-int uni_cpu_assign(struct uni_backend *b, double *O, struct uni_fit *fit, const float *W, const float *Y)
+int uni_cpu_assign(struct uni_backend *b, double *O, struct uni_fit *fit, const struct uni_shift *shift, const float *Y)
 {
     int err = 0;
     struct uni_cpu *c = b->state;
-    c->W = W;
+    c->shift = shift ? *shift : (struct uni_shift){0};
+    uni_cpu_pack_slopes(c);
     c->want_fit = fit != NULL;
     pack_centroids(c, Y);
     TRY(uni_pool_run(c->pool, assign_task, c, c->layout.n_tasks));
     TRY(uni_pool_run(c->pool, add_group, c, c->p->G));
     TRY(uni_pool_run(c->pool, reset_block, c, c->p->Q));
+    if (c->p->jacobi)
+        uni_cpu_restart_jacobi(c);
+    if (c->p->redraw)
+        uni_cpu_restart_redraw(c);
     memset(c->r, 0, (size_t)c->shape.Kv * sizeof *c->r);
     for (int64_t i = 0; i < c->p->Q * c->shape.Kv; i++)
         c->r[i % c->shape.Kv] += c->block_r[i];
@@ -117,7 +138,7 @@ static void moments_task(void *context, int64_t task, int thread)
 {
     struct uni_cpu *c = context;
     const struct uni_shape *s = &c->shape;
-    const struct uni_slice *slice = &c->layout.slice[task];
+    const struct uni_slice *slice = &c->layout.slice[c->slice_first + task];
     float *S = uni_cpu_run_S(c, thread);
     double *total = slice->part < 0 ? c->whole + thread * s->Dr * s->Kv : c->parts + slice->part * s->Dr * s->Kv;
     int64_t rows = 0;
@@ -128,19 +149,20 @@ static void moments_task(void *context, int64_t task, int thread)
             c->kernels->add_moments(s, total, S);
             rows = 0;
         }
-        c->kernels->moments(s, &run, c->P + c->layout.run[i].piece * s->Kv, S, rows > 0, uni_cpu_scratch(c, thread));
+        c->kernels->moments(s, &run, uni_cpu_run_P(c, i), S, rows > 0, c->x1 ? c->x1 + c->layout.run[i].first : NULL,
+                            uni_cpu_scratch(c, thread));
         rows += run.n;
     }
     c->kernels->add_moments(s, total, S);
     if (slice->part < 0)
-        turn(s, c->S + slice->group * s->K * s->D, total);
+        turn(s, c->S + (slice->group - c->S_first) * s->K * s->D, total);
 }
 
-static void add_slices(void *context, int64_t g, int thread)
+static void add_slices(void *context, int64_t task, int thread)
 {
     struct uni_cpu *c = context;
     const struct uni_shape *s = &c->shape;
-    int64_t first = c->layout.group_slice[g], n = c->layout.group_slice[g + 1] - first;
+    int64_t g = c->S_first + task, first = c->layout.group_slice[g], n = c->layout.group_slice[g + 1] - first;
     (void)thread;
     if (n == 1)
         return;
@@ -150,15 +172,24 @@ static void add_slices(void *context, int64_t g, int thread)
         for (int64_t e = 0; e < s->D * s->Kv; e++)
             total[e] += part[e];
     }
-    turn(s, c->S + g * s->K * s->D, total);
+    turn(s, c->S + task * s->K * s->D, total);
 }
 
-int uni_cpu_moments(struct uni_backend *b, double *S)
+int uni_cpu_moments_of(struct uni_cpu *c, double *S, int64_t first, int64_t end, const float *x)
+{
+    const int64_t *slices = c->layout.group_slice;
+    c->S = S;
+    c->S_first = first;
+    c->slice_first = slices[first];
+    c->x1 = x;
+    int err = uni_pool_run(c->pool, moments_task, c, slices[end] - slices[first]);
+    return err ? err : uni_pool_run(c->pool, add_slices, c, end - first);
+}
+
+int uni_cpu_moments(struct uni_backend *b, double *S, const unsigned char *part)
 {
     struct uni_cpu *c = b->state;
-    c->S = S;
-    int err = uni_pool_run(c->pool, moments_task, c, c->layout.n_slices);
-    return err ? err : uni_pool_run(c->pool, add_slices, c, c->p->G);
+    return c->p->by_level ? uni_cpu_moments_by_level(c, S, part) : uni_cpu_moments_of(c, S, 0, c->p->G, NULL);
 }
 
 static void read_task(void *context, int64_t task, int thread)
@@ -170,14 +201,14 @@ static void read_task(void *context, int64_t task, int thread)
     for (int64_t i = t->first; i < t->first + t->n; i++) {
         struct uni_run run = uni_cpu_run(c, i);
         const struct uni_piece *piece = &c->layout.piece[c->layout.run[i].piece];
-        const float *P = c->P + c->layout.run[i].piece * c->shape.Kv;
+        const float *P = uni_cpu_run_P(c, i);
         const int64_t *row = c->p->row + c->layout.run[i].first;
         if (c->what == UNI_CELLS_R) {
             c->kernels->assignments(&c->shape, &run, P, row, c->dst, scratch);
         } else if (c->what == UNI_CELLS_BLOCK) {
             for (int64_t j = 0; j < run.n; j++)
-                ((int32_t *)c->dst)[row[j]] = piece->block;
-        } else if (c->W) {
+                ((int32_t *)c->dst)[row[j]] = run.block ? run.block[j] : piece->block;
+        } else if (c->shift.W) {
             if (piece->group != group)
                 uni_cpu_pack_minus_W(c, piece->group, minus_W);
             group = piece->group;
@@ -202,11 +233,12 @@ static void read_skipped(const struct uni_cpu *c)
     }
 }
 
-int uni_cpu_read(struct uni_backend *b, enum uni_cells what, const float *W, void *dst)
+int uni_cpu_read(struct uni_backend *b, enum uni_cells what, const struct uni_shift *shift, void *dst)
 {
     struct uni_cpu *c = b->state;
     c->what = what;
-    c->W = W;
+    c->shift = shift ? *shift : (struct uni_shift){0};
+    uni_cpu_pack_slopes(c);
     c->dst = dst;
     read_skipped(c);
     return uni_pool_run(c->pool, read_task, c, c->layout.n_tasks);

@@ -100,12 +100,85 @@ static int64_t tile_base_bytes(const struct uni_shape *s)
     return TILE * s->Kb * (s->single ? 4 : 2);
 }
 
-/* base P (n,Kv) and 1 / s (n) of the tile that begins at row `first` of the run. */
+/* share / sum_k base P_t of CELLS cells, P_t NULL: of ones, which the padding of base turns to zeros. */
+INLINE v4 damped_share(const int CELLS, const struct uni_shape *s, const void *const *row, const float *P, float share,
+                       const int single)
+{
+    const int64_t whole = s->Kb / WIDTH * WIDTH;
+    vf sum[4] = {{0}, {0}, {0}, {0}};
+    for (int64_t k = 0; k < whole; k += WIDTH) {
+        vf p = P ? load(P + k) : splat(1);
+        for (int c = 0; c < CELLS; c++)
+            sum[c] += base_whole(row[c], k, single) * p;
+    }
+    if (whole < s->Kb) {
+        vf p = P ? load(P + whole) : splat(1);
+        for (int c = 0; c < CELLS; c++)
+            sum[c] += base_part(row[c], whole, single) * p;
+    }
+    return reciprocal4(add_across4(sum[0], sum[1], sum[2], sum[3])) * share;
+}
+
+/* CELLS rows of R itself, of the damped update. */
+INLINE void damped_rows(const int CELLS, const struct uni_shape *s, const struct uni_run *run, const void *base, int64_t first,
+                        float *T, const int single)
+{
+    const struct uni_recipe *recipe = run->recipe;
+    const int64_t Kv = s->Kv, Kb = s->Kb, whole = Kb / WIDTH * WIDTH;
+    const void *row[4];
+    v4 share[MOST_TABLES];
+    for (int c = 0; c < CELLS; c++)
+        row[c] = base_row(s, base, first + c, single);
+    for (int t = 0; t < recipe->n; t++)
+        share[t] = damped_share(CELLS, s, row, t ? recipe->table[t] + run->at : NULL, recipe->share[t], single);
+    for (int64_t k = 0; k < Kb; k += WIDTH) {
+        vf factor[4];
+        for (int c = 0; c < CELLS; c++)
+            factor[c] = splat(share[0][c]);
+        for (int t = 1; t < recipe->n; t++) {
+            vf p = load(recipe->table[t] + run->at + k);
+            for (int c = 0; c < CELLS; c++)
+                factor[c] += p * share[t][c];
+        }
+        for (int c = 0; c < CELLS; c++)
+            store(T + c * Kv + k, (k < whole ? base_whole(row[c], k, single) : base_part(row[c], k, single)) * factor[c]);
+    }
+}
+
+INLINE void damped_tile(const struct uni_shape *s, const struct uni_run *run, const void *base, int64_t n, float *T,
+                        float *inverse, const int single)
+{
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        damped_rows(4, s, run, base, i, T + i * s->Kv, single);
+    for (; i < n; i++)
+        damped_rows(1, s, run, base, i, T + i * s->Kv, single);
+    for (i = 0; i < n; i++)
+        inverse[i] = 1;
+}
+
+/* Every cell with its own row of P. */
+INLINE void blocked_tile(const struct uni_shape *s, const void *base, int64_t n, const uint16_t *block, const float *P, float *T,
+                         float *inverse, const int single)
+{
+    for (int64_t i = 0; i < n; i++)
+        weighted_rows(1, s, base, i, P + block[i] * s->Kv, T + i * s->Kv, inverse + i, single);
+}
+
+/* base P (n,Kv) and 1 / s (n) of the tile that begins at row `first` of the run: R is their product. */
 static void weighted_tile(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, const float *P,
                           float *T, float *inverse)
 {
     const void *base = tile_base(s, run, first);
-    if (s->single)
+    if (run->recipe && s->single)
+        damped_tile(s, run, base, n, T, inverse, 1);
+    else if (run->recipe)
+        damped_tile(s, run, base, n, T, inverse, 0);
+    else if (run->block && s->single)
+        blocked_tile(s, base, n, run->block + first, P, T, inverse, 1);
+    else if (run->block)
+        blocked_tile(s, base, n, run->block + first, P, T, inverse, 0);
+    else if (s->single)
         weighted_tile_of(s, base, n, P, T, inverse, 1);
     else
         weighted_tile_of(s, base, n, P, T, inverse, 0);

@@ -127,13 +127,19 @@ int uni_cpu_sweep(struct uni_backend *b, double *O, struct uni_fit *fit, int64_t
 {
     int err = 0;
     struct uni_cpu *c = b->state;
-    if (c->p->V > 1)
+    if (c->p->V > 1 || c->p->redraw)
         uni_cpu_start_joint(c);
-    for (int64_t sweep = 0; sweep < sweeps; sweep++) {
+    if (c->p->jacobi) {
+        c->want_fit = fit != NULL;
+        TRY(uni_cpu_sweep_jacobi(c, sweeps));
+    }
+    for (int64_t sweep = 0; sweep < sweeps && !c->p->jacobi; sweep++) {
         c->want_fit = fit && sweep + 1 == sweeps;
         c->want_terms = terms;
         c->fit[2 * c->layout.n_steps] = c->fit[2 * c->layout.n_steps + 1] = 0; /* of the pieces of several runs */
-        for (int64_t q = 0; q < c->p->Q; q++)
+        if (c->p->redraw)
+            TRY(uni_cpu_sweep_redraw(c));
+        for (int64_t q = 0; q < c->p->Q && !c->p->redraw; q++)
             TRY(update_block(c, q));
     }
     if (fit)

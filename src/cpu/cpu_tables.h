@@ -8,10 +8,18 @@ INLINE vd wide(const float *at)
     return __builtin_convertvector(load(at), vd);
 }
 
-/* ln((2E + 1) / (O + E + 1)) */
-INLINE vf log_penalty(vd O, vd E)
+/* What is left after a subtraction may be a hair below zero. */
+INLINE vd at_least_zero(vd x)
 {
-    vd top = UNI_PENALTY_TOP(E), bottom = UNI_PENALTY_BOTTOM(O, E);
+    return (vd)((x > 0.0) & (typeof(x > 0.0))x);
+}
+
+/* ln((a E + b) / (O + E + b)) */
+INLINE vf log_penalty(const struct uni_shape *s, vd O, vd E)
+{
+    O = at_least_zero(O);
+    E = at_least_zero(E);
+    vd top = UNI_PENALTY_TOP(s->a, s->b, E), bottom = UNI_PENALTY_BOTTOM(s->b, O, E);
     return log_ratio(__builtin_convertvector(top, vf), __builtin_convertvector(bottom, vf));
 }
 
@@ -41,9 +49,30 @@ static void leave(const struct uni_shape *s, float *P, double *O, const float *m
     for (int64_t k = 0; k < s->Kv; k += WIDTH) {
         vd left = *(const vd_at *)(O + k) - wide(mass + k);
         *(vd_at *)(O + k) = left;
-        most = keep_logarithms(s, P, k, log_penalty(left, *(const vd_at *)(r + k) * share) * scale, most);
+        most = keep_logarithms(s, P, k, log_penalty(s, left, *(const vd_at *)(r + k) * share) * scale, most);
     }
     penalties_of_logarithms(s, P, most);
+}
+
+/* The base-2 logarithm of variable v's penalties */
+INLINE vf log_penalty_of(const struct uni_shape *s, const double *const *O, const double *r, const double *share,
+                         const double *theta, int v, int64_t k)
+{
+    return log_penalty(s, *(const vd_at *)(O[v] + k), *(const vd_at *)(r + k) * share[v]) * ((float)theta[v] * 1.44269504088896f);
+}
+
+/* log2 of the sum of the penalties, the largest taken out */
+INLINE vf log_of_sum(const struct uni_shape *s, const double *const *O, const double *r, const double *share, const double *theta,
+                     int V, int64_t k)
+{
+    vf most = splat(-HUGE_VALF), sum = splat(0);
+    for (int v = 0; v < V; v++)
+        most = larger(most, log_penalty_of(s, O, r, share, theta, v, k));
+    for (int v = 0; v < V; v++) {
+        vf x = log_penalty_of(s, O, r, share, theta, v, k) - most;
+        sum += choose(x < -125.0f, splat(0), exp2_below(x));
+    }
+    return most + natural_log(sum) * 1.44269504088896f;
 }
 
 static void penalty(const struct uni_shape *s, float *P, const double *const *O, const double *r, const double *share,
@@ -52,9 +81,10 @@ static void penalty(const struct uni_shape *s, float *P, const double *const *O,
     vf most = splat(-HUGE_VALF);
     for (int64_t k = 0; k < s->Kv; k += WIDTH) {
         vf x = splat(0);
-        for (int v = 0; v < V; v++)
-            x += log_penalty(*(const vd_at *)(O[v] + k), *(const vd_at *)(r + k) * share[v]) *
-                 ((float)theta[v] * 1.44269504088896f);
+        if (s->add)
+            x = log_of_sum(s, O, r, share, theta, V, k);
+        for (int v = 0; !s->add && v < V; v++)
+            x += log_penalty_of(s, O, r, share, theta, v, k);
         most = keep_logarithms(s, P, k, x, most);
     }
     penalties_of_logarithms(s, P, most);

@@ -13,12 +13,12 @@ static void correct_task(void *context, int64_t task, int thread)
     int64_t group = -1;
     for (int64_t i = t->first; i < t->first + t->n; i++) {
         struct uni_run run = uni_cpu_run(c, i);
-        int64_t piece = c->layout.run[i].piece;
-        if (c->layout.piece[piece].group != group)
-            uni_cpu_pack_minus_W(c, c->layout.piece[piece].group, minus_W);
-        group = c->layout.piece[piece].group;
-        c->kernels->correct(&c->shape, &run, c->P + piece * c->shape.Kv, minus_W, NULL,
-                            c->Z + c->layout.run[i].first * c->shape.D, uni_cpu_scratch(c, thread));
+        int64_t g = c->layout.piece[c->layout.run[i].piece].group;
+        if (g != group)
+            uni_cpu_pack_minus_W(c, g, minus_W);
+        group = g;
+        c->kernels->correct(&c->shape, &run, uni_cpu_run_P(c, i), minus_W, NULL, c->Z + c->layout.run[i].first * c->shape.D,
+                            uni_cpu_scratch(c, thread));
     }
 }
 
@@ -46,11 +46,12 @@ static void reorder(const struct uni_cpu *c)
     }
 }
 
-int uni_cpu_take(struct uni_backend *b, const float *W, const float **rows)
+int uni_cpu_take(struct uni_backend *b, const struct uni_shift *shift, const float **rows)
 {
     struct uni_cpu *c = b->state;
-    c->W = W;
-    int err = W ? uni_pool_run(c->pool, correct_task, c, c->layout.n_tasks) : UNI_OK;
+    c->shift = shift ? *shift : (struct uni_shift){0};
+    uni_cpu_pack_slopes(c);
+    int err = shift ? uni_pool_run(c->pool, correct_task, c, c->layout.n_tasks) : UNI_OK;
     if (!err) {
         reorder(c);
         *rows = c->Z;
