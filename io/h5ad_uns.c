@@ -61,7 +61,9 @@ static int add_vector(struct reading *r, hid_t group, const char *link, const ch
             const char *text;
             size_t length;
             io_h5_vector_text(&vector, i, number, &text, &length);
-            fprintf(out, "%s%.*s", vector.first + i ? "\n" : "", (int)length, text);
+            if (vector.first + i)
+                fputc('\n', out);
+            fwrite(text, 1, length, out);
         }
     int whole = out && !ferror(out) && more == 0;
     int err = out && (fclose(out) || !whole) ? io_fail("%s: %s cannot be read", r->file->path, vector.thing) : 0;
@@ -98,29 +100,103 @@ static int add_group(struct reading *r, hid_t group, const char *above, int dept
     return err;
 }
 
-int io_uns_h5ad(struct io_uns *uns, const char *path, const char *key)
+static int read_uns(struct io_uns *uns, const struct io_h5_file *file, const char *key)
 {
-    struct io_h5_quiet quiet;
-    struct io_h5_file file;
-    struct reading r = {.file = &file};
+    struct reading r = {.file = file};
     char place[512];
-    memset(uns, 0, sizeof *uns);
-    io_h5_quiet_begin(&quiet);
-    int err = io_h5_open(&file, path);
-    if (!err && snprintf(place, sizeof place, "uns/%s", key) < (int)sizeof place && io_h5_exists(file.id, place) &&
-        io_h5_type(file.id, place) == H5O_TYPE_GROUP) {
-        hid_t group = H5Gopen2(file.id, place, H5P_DEFAULT);
-        err = group < 0 ? io_fail("%s: uns/\"%s\" cannot be opened: %s", path, key, io_h5_reason()) : add_group(&r, group, "", 0);
+    int err = 0;
+    if (snprintf(place, sizeof place, "uns/%s", key) < (int)sizeof place && io_h5_exists(file->id, place) &&
+        io_h5_type(file->id, place) == H5O_TYPE_GROUP) {
+        hid_t group = H5Gopen2(file->id, place, H5P_DEFAULT);
+        err = group < 0 ? io_fail("%s: %s cannot be opened: %s", file->path, place, io_h5_reason()) : add_group(&r, group, "", 0);
         io_h5_close_id(group);
     }
-    io_h5_close(&file);
-    io_h5_quiet_end(&quiet);
     if (!err)
         err = io_builder_finish(&r.names, &uns->names) || io_builder_finish(&r.texts, &uns->texts) ? -1 : 0;
     io_builder_close(&r.names);
     io_builder_close(&r.texts);
+    return err;
+}
+
+/* The keys of obsm as names, and no texts. An obsm of records has fields. */
+static int read_keys(struct io_uns *uns, const struct io_h5_file *file)
+{
+    int err = 0;
+    if (!io_h5_exists(file->id, "obsm"))
+        return 0;
+    hid_t obsm = H5Oopen(file->id, "obsm", H5P_DEFAULT);
+    if (H5Iget_type(obsm) == H5I_GROUP)
+        err = io_h5_links(obsm, &uns->names);
+    else if (H5Iget_type(obsm) == H5I_DATASET) {
+        hid_t type = H5Dget_type(obsm);
+        if (H5Tget_class(type) == H5T_COMPOUND)
+            err = io_h5_fields(type, &uns->names);
+        io_h5_close_id(type);
+    }
+    io_h5_close_id(obsm);
+    return err;
+}
+
+/* ---- through a child process
+ * -----------------------------------------------------------------------------------------------------------------------------
+ */
+
+struct wanted {
+    const char *path, *key; /* key NULL: the keys of obsm */
+};
+
+static int serve(struct io_child *child, void *job)
+{
+    const struct wanted *wanted = job;
+    struct io_uns uns = {0};
+    struct io_h5_quiet quiet;
+    struct io_h5_file file;
+    io_h5_quiet_begin(&quiet);
+    int err = io_h5_open(&file, wanted->path);
+    if (!err)
+        err = wanted->key ? read_uns(&uns, &file, wanted->key) : read_keys(&uns, &file);
+    io_h5_close(&file);
+    io_h5_quiet_end(&quiet);
+    if (!io_child_answer(child, err) && !err && !io_child_send_strings(child, &uns.names))
+        io_child_send_strings(child, &uns.texts);
+    io_uns_close(&uns);
+    return 0;
+}
+
+static int fetch(struct io_uns *uns, struct wanted wanted)
+{
+    struct io_child child = {.fd = -1};
+    int64_t bytes;
+    memset(uns, 0, sizeof *uns);
+    int err = io_h5_look(wanted.path, &bytes);
+    if (!err)
+        err = io_child_start(&child, wanted.path, NULL, bytes, serve, &wanted);
+    if (!err)
+        err = io_child_result(&child);
+    if (!err)
+        err = io_child_receive_strings(&child, &uns->names) || io_child_receive_strings(&child, &uns->texts) ? -1 : 0;
+    if (!err && wanted.key && uns->names.count != uns->texts.count)
+        err = io_fail("%s: uns/\"%s\" has %lld names for %lld entries: the file is damaged", wanted.path, wanted.key,
+                      (long long)uns->names.count, (long long)uns->texts.count);
+    if (!err)
+        err = io_child_finish(&child, err);
+    io_child_end(&child);
     if (err)
         io_uns_close(uns);
+    return err;
+}
+
+int io_uns_h5ad(struct io_uns *uns, const char *path, const char *key)
+{
+    return fetch(uns, (struct wanted){path, key});
+}
+
+int io_h5ad_keys(struct io_strings *keys, const char *path)
+{
+    struct io_uns uns;
+    int err = fetch(&uns, (struct wanted){path, NULL});
+    *keys = uns.names;
+    io_strings_close(&uns.texts);
     return err;
 }
 
@@ -136,18 +212,4 @@ const char *io_uns_text(const struct io_uns *uns, const char *name)
         if (strcmp(uns->names.at[i], name) == 0)
             return uns->texts.at[i];
     return NULL;
-}
-
-int io_h5ad_has(const char *path, const char *key)
-{
-    struct io_h5_quiet quiet;
-    struct io_h5_file file;
-    char place[512];
-    io_h5_quiet_begin(&quiet);
-    int has = io_h5_open(&file, path);
-    if (!has)
-        has = snprintf(place, sizeof place, "obsm/%s", key) < (int)sizeof place && io_h5_exists(file.id, place);
-    io_h5_close(&file);
-    io_h5_quiet_end(&quiet);
-    return has;
 }
