@@ -100,8 +100,8 @@ int io_uns_h5ad(struct io_uns *, const char *path, const char *key);
 const char *io_uns_text(const struct io_uns *, const char *name); /* NULL: there is no such entry */
 void io_uns_close(struct io_uns *);
 
-/* Whether obsm has the key; -1: the file cannot be read. */
-int io_h5ad_has(const char *path, const char *key);
+/* The keys of obsm. */
+int io_h5ad_keys(struct io_strings *, const char *path);
 
 /* ---- output ---------------------------------------------------------------------------------------------------------------- */
 
