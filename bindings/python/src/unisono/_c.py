@@ -52,7 +52,8 @@ class Array(IntEnum):
         THETA,
         SIGMA,
         BLOCKS,
-    ) = range(11)
+        SLOPES,
+    ) = range(12)
 
 
 class Reason(IntEnum):
@@ -89,6 +90,11 @@ class Batch(ctypes.Structure):
         ("level", c_void_p),
         ("level_names", POINTER(c_char_p)),
     ]
+
+
+class Covariate(ctypes.Structure):
+    _name_ = "uni_covariate"
+    _fields_ = [("name", c_char_p), ("n_cells", c_int64), ("value", c_void_p)]
 
 
 class Values(ctypes.Structure):
@@ -131,6 +137,10 @@ class Options(ctypes.Structure):
         ("sweep_tol", c_double),
         ("block_size", c_double),
         ("update", c_int),
+        ("flavor", c_int),
+        ("compat", c_int),
+        ("combine", c_int),
+        ("overcorrect", c_double),
         ("seed", c_int64),
         ("missing", c_int),
         ("force", c_int),
@@ -140,6 +150,10 @@ class Options(ctypes.Structure):
         ("threads", c_int64),
         ("centroids", POINTER(c_float)),
         ("n_centroids", c_int64),
+        ("weights", POINTER(c_double)),
+        ("n_weights", c_int64),
+        ("covariates", POINTER(Covariate)),
+        ("n_covariates", c_int),
         ("progress", ProgressFn),
         ("progress_user", c_void_p),
         ("cancel", POINTER(c_int)),
@@ -236,6 +250,7 @@ class BackendInfo(ctypes.Structure):
 STRUCTS = (
     Matrix,
     Batch,
+    Covariate,
     Values,
     Progress,
     Options,
