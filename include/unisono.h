@@ -336,11 +336,13 @@ enum uni_finding_kind {
     UNI_SMALL_LEVEL,     /* a level with very few cells */
     UNI_FAR_LEVEL,       /* a level that moved much farther than the others */
     UNI_FAR_CELLS,       /* some cells of a level moved much farther than the rest of it */
-    UNI_LEVEL_COLLAPSED, /* a level's own spread shrank */
-    UNI_THIN_PAIRS,      /* many pairs of level and cluster are corrected on next to no cells */
+    UNI_LEVEL_SHRUNK,    /* a level's own spread shrank: differences between its cells went */
+    UNI_LEVEL_TORN,      /* a level's own spread grew: cells that lay together were moved apart */
+    UNI_THIN_LEVEL,      /* much of a level is corrected on less than one cell a cluster */
     UNI_LONE_LEVEL,      /* a level, or levels, with no cell type that another one has */
     UNI_LONE_TYPE,       /* a type of one level moved, although no other level says how far */
-    UNI_TYPE_COLLAPSED,  /* a type's own spread shrank */
+    UNI_TYPE_SHRUNK,     /* a type's own spread shrank */
+    UNI_TYPE_TORN,       /* it grew */
     UNI_TYPES_MERGED     /* two types came much closer within their batches */
 };
 

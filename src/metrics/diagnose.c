@@ -115,7 +115,7 @@ static int ask_run(struct uni_diagnose_work *w, struct uni_harmony *run, int64_t
     return UNI_OK;
 }
 
-enum { ROWS = 19 };
+enum { ROWS = 21 };
 static void list_answer(struct uni_array_row list[ROWS], struct uni_diagnose_work *w)
 {
     const int64_t B = w->answer.n_levels, K = w->answer.n_clusters, T = w->answer.n_types, D = w->answer.n_dims;
@@ -132,7 +132,9 @@ static void list_answer(struct uni_array_row list[ROWS], struct uni_diagnose_wor
                                              UNI_ARRAY(w->type_moved, T * D),
                                              UNI_ARRAY(w->linked, B + w->answer.n_variables * T),
                                              UNI_ARRAY(w->type_level, w->answer.n_variables * T),
+                                             UNI_ARRAY(w->type_level_cells, w->answer.n_variables * T),
                                              UNI_ARRAY(w->has_type, B),
+                                             UNI_ARRAY(w->lone, B),
                                              UNI_ARRAY(w->tree_levels, B),
                                              UNI_ARRAY(w->tree_cells, B),
                                              UNI_ARRAY(w->findings, UNI_MAX_FINDINGS),
@@ -143,15 +145,18 @@ static void list_answer(struct uni_array_row list[ROWS], struct uni_diagnose_wor
 
 static int open_answer(struct uni_diagnose_work *w)
 {
+    static const struct uni_level_diagnosis unknown = {0, 0, 0, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, 0, 0, NAN};
     struct uni_array_row list[ROWS];
     list_answer(list, w);
     int err = uni_arena_open(&w->arena, list, ROWS, "the diagnostics' tables");
     if (err)
         return err;
     for (int64_t v = 0; v < w->answer.n_variables; v++)
-        for (int64_t l = w->level_first[v]; l < w->level_first[v + 1]; l++)
-            w->levels[l] =
-                (struct uni_level_diagnosis){(int)v, l - w->level_first[v], 0, NAN, NAN, NAN, NAN, NAN, NAN, NAN, 0, 0};
+        for (int64_t l = w->level_first[v]; l < w->level_first[v + 1]; l++) {
+            w->levels[l] = unknown;
+            w->levels[l].variable = (int)v;
+            w->levels[l].level = l - w->level_first[v];
+        }
     for (int64_t t = 0; t < w->answer.n_types; t++)
         w->types_out[t] = (struct uni_type_diagnosis){.length_median = NAN,
                                                       .length_999 = NAN,
@@ -242,7 +247,7 @@ int uni_diagnose(struct uni_diagnosis **diagnosis, struct uni_harmony *run, cons
     w->answer.n_cells = batches[0].n_cells;
     w->answer.n_variables = n_batches;
     w->answer.n_types = types ? types->n_levels : 0;
-    w->answer.length_median = w->answer.length_999 = w->answer.length_max = NAN;
+    w->answer.length_median = w->answer.length_rms = w->answer.length_999 = w->answer.length_max = NAN;
     err = fill(w, run, before, after, threads);
     if (err)
         uni_diagnosis_close(&w->answer);

@@ -83,7 +83,10 @@ struct uni_diagnose_work {
     double *type_squares;                          /* (T, 3) */
     double *type_moved;                            /* (T, D) */
     int64_t *type_level;                           /* (V, T) the last level that has the type; -1: none */
+    int64_t *type_level_cells;                     /* (V, T) cells of the type there */
     unsigned char *has_type;                       /* (B) UNI_FEWEST or more cells of some type */
+    unsigned char *lone;                           /* (B) the first of a tree that is cut off from the largest */
+    int64_t levels_used[UNI_MAX_VARIABLES];        /* levels with cells */
     int64_t *tree_levels;                          /* (B) levels of the tree that starts here */
     double *tree_cells;                            /* (B) */
     int64_t *linked;                               /* (B + V T): trees of levels and types that share cells, by variable */
@@ -116,7 +119,7 @@ void uni_diagnose_squares(double left[2], const struct uni_diagnose_cells *, int
 
 /* Order statistics; reorders the values. No values: NaN. */
 struct uni_lengths {
-    double median, p999, most;
+    double median, p999, most, rms;
 };
 struct uni_lengths uni_lengths_of(float *values, int64_t n);
 

@@ -106,9 +106,13 @@ static int64_t rank_of(double q, int64_t n)
 
 struct uni_lengths uni_lengths_of(float *x, int64_t n)
 {
-    struct uni_lengths l = {NAN, NAN, NAN};
+    struct uni_lengths l = {NAN, NAN, NAN, NAN};
+    double squares = 0;
     if (n == 0)
         return l;
+    for (int64_t i = 0; i < n; i++) /* before the order changes */
+        squares += (double)x[i] * (double)x[i];
+    l.rms = sqrt(squares / (double)n);
     int64_t middle = rank_of(0.5, n), tail = rank_of(0.999, n);
     l.p999 = (double)select_rank(x, n, tail);
     l.median = (double)select_rank(x, tail + 1, middle);
@@ -144,6 +148,7 @@ static void level_lengths(struct uni_diagnose_work *w, struct uni_diagnose_cells
         struct uni_level_diagnosis *level = &w->levels[l];
         struct uni_lengths lengths = uni_lengths_of(c->scratch + first, level->cells);
         level->length_median = lengths.median;
+        level->length_rms = lengths.rms;
         level->length_999 = lengths.p999;
         level->length_max = lengths.most;
         level->distance = lengths.median / (1 - (double)level->cells / (double)c->N);
@@ -179,6 +184,7 @@ void uni_diagnose_levels(struct uni_diagnose_work *w, struct uni_diagnose_cells 
     memcpy(c->scratch, c->length, (size_t)c->N * sizeof *c->length);
     struct uni_lengths all = uni_lengths_of(c->scratch, c->N);
     w->answer.length_median = all.median;
+    w->answer.length_rms = all.rms;
     w->answer.length_999 = all.p999;
     w->answer.length_max = all.most;
     for (int64_t v = 0; v < c->V; v++)

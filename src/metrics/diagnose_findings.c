@@ -10,13 +10,17 @@
 static const double FEW_CELLS = 30;      /* a cluster's worth, by the default number of clusters */
 static const double SMALL_SHARE = 0.01;  /* of the cells, or ... */
 static const double SMALL_OF_EVEN = 0.1; /* ... of what a level would have if all were equal, whichever is less */
-static const double FAR_LEVEL = 3;       /* times the median of the levels */
-static const double FAR_CELLS = 8;       /* times the level's median */
-static const double LEVEL_KEPT = 0.8;    /* of its spread */
-static const double THIN_SHARE = 0.05;   /* of the pairs */
-static const double LONE_MOVED = 0.5;    /* spreads of the type */
-static const double TYPE_REMOVED = 0.4;  /* of its variance */
-static const double TYPES_NEARER = 0.5;  /* of their distance */
+static const double FAR_LEVEL = 3;       /* times the median of the variable's levels */
+static const double FAR_CELLS = 6;       /* times the level's root mean square */
+static const double SPREAD_LEAST = 0.9;  /* of a level's spread */
+static const double SPREAD_MOST = 1.1;
+static const double THIN_MASS = 0.1;    /* of a level's cells */
+static const double LONE_SHARE = 0.9;   /* of a type's cells in one level, where no other has UNI_FEWEST */
+static const double LONE_MOVED = 0.5;   /* spreads of the type, unless it moved as its neighbours did: */
+static const double LONE_KEPT = 0.9;    /* of its distance from the type that came closest */
+static const double TYPE_REMOVED = 0.2; /* of a type's variance */
+static const double TYPE_ADDED = 0.2;
+static const double TYPES_KEPT = 0.8; /* of their distance */
 
 struct finder {
     struct uni_diagnose_work *w;
@@ -111,46 +115,72 @@ static void say_far_cells(struct sentence *s, const struct uni_diagnose_work *w,
     say_level(s, w, r->row);
     SAY(s, ": some of its ");
     say_cells(s, l->cells);
-    SAY(s, " moved %.1f times as far as half of them (%.3g, and %.3g)", r->value, l->length_999, l->length_median);
+    SAY(s, " moved %.1f times as far as is usual for it", r->value);
 }
 
-static void say_level_collapsed(struct sentence *s, const struct uni_diagnose_work *w, const struct uni_ranked *r)
+static void say_level_shrunk(struct sentence *s, const struct uni_diagnose_work *w, const struct uni_ranked *r)
 {
     say_level(s, w, r->row);
-    SAY(s, ": its own spread shrank to %.0f %%: differences between its cells went with the batch effect; try a smaller theta",
+    SAY(s, ": its own spread shrank to %.0f %%, so differences between its cells went with the batch effect; try a smaller theta",
         100 * r->value);
 }
 
-static void say_thin_pairs(struct sentence *s, const struct uni_diagnose_work *w, const struct uni_ranked *r)
+static void say_level_torn(struct sentence *s, const struct uni_diagnose_work *w, const struct uni_ranked *r)
 {
     say_level(s, w, r->row);
-    SAY(s, ": corrected on less than one cell in %lld of %lld clusters; use a larger lambda, or fewer clusters",
-        (long long)w->levels[r->row].thin, (long long)w->answer.n_clusters);
+    SAY(s,
+        ": its own spread grew to %.0f %%, so cells that belong together were moved apart; has it cell types that no other has?",
+        100 * r->value);
+}
+
+static void say_thin_level(struct sentence *s, const struct uni_diagnose_work *w, const struct uni_ranked *r)
+{
+    const struct uni_level_diagnosis *l = &w->levels[r->row];
+    say_level(s, w, r->row);
+    SAY(s, ": %.0f %% of its ", 100 * r->value);
+    say_cells(s, l->cells);
+    SAY(s, " %s corrected on less than one cell a cluster (%lld of %lld clusters); use fewer clusters, or a larger lambda",
+        l->cells == 1 ? "is" : "are", (long long)l->thin, (long long)w->answer.n_clusters);
 }
 
 static void say_lone_level(struct sentence *s, const struct uni_diagnose_work *w, const struct uni_ranked *r)
 {
+    const struct uni_level_diagnosis *l = &w->levels[r->row];
     say_level(s, w, r->row);
     if (r->other > 0)
         SAY(s, " and %lld more", (long long)r->other);
-    SAY(s, ": no cell type of %s is in another batch, so batch effect and cell type cannot be told apart",
+    SAY(s, ": no cell type of %s is in any other, so batch effect and cell type cannot be told apart",
         r->other > 0 ? "theirs" : "its");
+    if (l->length_median > 0 && w->answer.length_median > 0)
+        SAY(s, "; it moved %.1f times the median", l->length_median / w->answer.length_median);
 }
 
 static void say_lone_type(struct sentence *s, const struct uni_diagnose_work *w, const struct uni_ranked *r)
 {
+    const struct uni_type_diagnosis *t = &w->types_out[r->row];
+    int v = w->levels[r->other].variable;
+    int64_t there = w->type_level_cells[v * w->answer.n_types + r->row];
     say_type(s, w, r->row);
-    SAY(s, ": only in ");
+    if (there < t->cells)
+        SAY(s, ": %lld of its ", (long long)there);
+    else
+        SAY(s, ": all of its ");
+    say_cells(s, t->cells);
+    SAY(s, " are in ");
     say_level(s, w, r->other);
-    SAY(s, " (");
-    say_cells(s, w->types_out[r->row].cells);
-    SAY(s, "), and moved by %.1f of its spread, although no other batch says where to", r->value);
+    SAY(s, ", and they moved by %.1f of their spread, although no other says where to", r->value);
 }
 
-static void say_type_collapsed(struct sentence *s, const struct uni_diagnose_work *w, const struct uni_ranked *r)
+static void say_type_shrunk(struct sentence *s, const struct uni_diagnose_work *w, const struct uni_ranked *r)
 {
     say_type(s, w, r->row);
-    SAY(s, ": %.0f %% of the variance between its own cells within a batch was removed", 100 * r->value);
+    SAY(s, ": %.0f %% of the variance between its own cells was removed", 100 * r->value);
+}
+
+static void say_type_torn(struct sentence *s, const struct uni_diagnose_work *w, const struct uni_ranked *r)
+{
+    say_type(s, w, r->row);
+    SAY(s, ": the variance between its own cells grew by %.0f %%, so they were moved apart", 100 * r->value);
 }
 
 static void say_types_merged(struct sentence *s, const struct uni_diagnose_work *w, const struct uni_ranked *r)
@@ -158,7 +188,7 @@ static void say_types_merged(struct sentence *s, const struct uni_diagnose_work 
     say_type(s, w, r->row);
     SAY(s, " and ");
     say_type(s, w, r->other);
-    SAY(s, ": in the batches that have both they kept %.0f %% of their distance", 100 * r->value);
+    SAY(s, ": of their distance within a batch %.0f %% is left", 100 * r->value);
 }
 
 /* Lists the worst, and counts the rest. */
@@ -179,20 +209,12 @@ static void list(struct finder *f, void (*say)(struct sentence *, const struct u
 
 /* ---- levels ---------------------------------------------------------------------------------------------------------------- */
 
-static int64_t levels_with_cells(const struct uni_diagnose_work *w, int variable)
-{
-    int64_t n = 0;
-    for (int64_t l = w->level_first[variable]; l < w->level_first[variable + 1]; l++)
-        n += w->levels[l].cells > 0;
-    return n;
-}
-
 static void find_small_levels(struct uni_diagnose_work *w)
 {
     struct finder f = {w, UNI_SMALL_LEVEL, 0};
     double N = (double)(w->answer.n_cells - w->answer.n_skipped);
     for (int64_t l = 0; l < w->answer.n_levels; l++) {
-        int64_t levels = levels_with_cells(w, w->levels[l].variable); /* TODO */
+        int64_t levels = w->levels_used[w->levels[l].variable];
         double limit = fmax(FEW_CELLS, N * fmin(SMALL_SHARE, SMALL_OF_EVEN / (double)levels)), cells = (double)w->levels[l].cells;
         if (levels > 1 && cells > 0 && cells < limit)
             consider(&f, -cells, l, -1, cells, limit);
@@ -230,36 +252,39 @@ static void find_far_cells(struct uni_diagnose_work *w)
 {
     struct finder f = {w, UNI_FAR_CELLS, 0};
     for (int64_t l = 0; l < w->answer.n_levels; l++) {
-        double ratio = w->levels[l].length_999 / w->levels[l].length_median;
-        if (ratio > FAR_CELLS && w->levels[l].length_median > 0)
+        double ratio = w->levels[l].length_999 / w->levels[l].length_rms;
+        if (ratio > FAR_CELLS)
             consider(&f, ratio, l, -1, ratio, FAR_CELLS);
     }
     list(&f, say_far_cells);
 }
 
-static void find_collapsed_levels(struct uni_diagnose_work *w)
+static void find_spreads(struct uni_diagnose_work *w)
 {
-    struct finder f = {w, UNI_LEVEL_COLLAPSED, 0};
+    struct finder f = {w, UNI_LEVEL_SHRUNK, 0};
     for (int64_t l = 0; l < w->answer.n_levels; l++)
-        if (w->levels[l].spread_kept < LEVEL_KEPT)
-            consider(&f, -w->levels[l].spread_kept, l, -1, w->levels[l].spread_kept, LEVEL_KEPT);
-    list(&f, say_level_collapsed);
+        if (w->levels[l].spread_kept < SPREAD_LEAST)
+            consider(&f, -w->levels[l].spread_kept, l, -1, w->levels[l].spread_kept, SPREAD_LEAST);
+    list(&f, say_level_shrunk);
+    f = (struct finder){w, UNI_LEVEL_TORN, 0};
+    for (int64_t l = 0; l < w->answer.n_levels; l++)
+        if (w->levels[l].spread_kept > SPREAD_MOST)
+            consider(&f, w->levels[l].spread_kept, l, -1, w->levels[l].spread_kept, SPREAD_MOST);
+    list(&f, say_level_torn);
 }
 
-static void find_thin_pairs(struct uni_diagnose_work *w)
+static void find_thin_levels(struct uni_diagnose_work *w)
 {
-    struct finder f = {w, UNI_THIN_PAIRS, 0};
-    for (int64_t l = 0; l < w->answer.n_levels; l++) {
-        double share = (double)w->levels[l].thin / (double)w->answer.n_clusters;
-        if (share > THIN_SHARE)
-            consider(&f, share, l, -1, share, THIN_SHARE);
-    }
-    list(&f, say_thin_pairs);
+    struct finder f = {w, UNI_THIN_LEVEL, 0};
+    for (int64_t l = 0; l < w->answer.n_levels; l++)
+        if (w->levels[l].thin_mass > THIN_MASS)
+            consider(&f, w->levels[l].thin_mass, l, -1, w->levels[l].thin_mass, THIN_MASS);
+    list(&f, say_thin_level);
 }
 
 /* ---- types ----------------------------------------------------------------------------------------------------------------- */
 
-/* Levels that share a type hang together in trees; all but the largest tree are cut off from it. */
+/* Levels that share a type hang together in trees; all but the largest tree are cut off from it. Leaves a mark at these. */
 static void find_lone_levels(struct uni_diagnose_work *w)
 {
     struct finder f = {w, UNI_LONE_LEVEL, 0};
@@ -273,10 +298,22 @@ static void find_lone_levels(struct uni_diagnose_work *w)
         for (int64_t l = most; l < w->level_first[v + 1]; l++)
             most = w->tree_cells[l] > w->tree_cells[most] ? l : most;
         for (int64_t l = w->level_first[v]; l < w->level_first[v + 1]; l++)
-            if (w->tree_levels[l] && l != most)
+            if (w->tree_levels[l] && l != most) {
+                w->lone[l] = 1;
                 consider(&f, w->tree_cells[l], l, w->tree_levels[l] - 1, w->tree_cells[l], 0);
+            }
     }
     list(&f, say_lone_level);
+}
+
+/* The level that has the type for itself; -1: none, or one that was named as cut off. */
+static int64_t only_level(const struct uni_diagnose_work *w, int64_t t, int v)
+{
+    const struct uni_type_diagnosis *type = &w->types_out[t];
+    int64_t i = v * w->answer.n_types + t, level = w->type_level[i];
+    if (type->levels[v] != 1 || w->levels_used[v] < 2 || (double)w->type_level_cells[i] < LONE_SHARE * (double)type->cells)
+        return -1;
+    return w->lone[uni_diagnose_tree(w, level)] ? -1 : level;
 }
 
 static void find_lone_types(struct uni_diagnose_work *w)
@@ -284,23 +321,28 @@ static void find_lone_types(struct uni_diagnose_work *w)
     struct finder f = {w, UNI_LONE_TYPE, 0};
     for (int64_t t = 0; t < w->answer.n_types; t++) {
         const struct uni_type_diagnosis *type = &w->types_out[t];
-        double moved = type->moved / type->spread;
-        for (int v = 0; v < w->answer.n_variables; v++)
-            if (type->levels[v] == 1 && levels_with_cells(w, v) > 1 && moved > LONE_MOVED) {
-                consider(&f, moved, t, w->type_level[v * w->answer.n_types + t], moved, LONE_MOVED);
-                break;
-            }
+        double moved = type->length_median / type->spread, kept = type->nearest_after / type->nearest_before;
+        int64_t level = -1;
+        for (int v = 0; v < w->answer.n_variables && level < 0; v++)
+            level = only_level(w, t, v);
+        if (level >= 0 && moved > LONE_MOVED && !(kept >= LONE_KEPT))
+            consider(&f, moved, t, level, moved, LONE_MOVED);
     }
     list(&f, say_lone_type);
 }
 
-static void find_collapsed_types(struct uni_diagnose_work *w)
+static void find_type_spreads(struct uni_diagnose_work *w)
 {
-    struct finder f = {w, UNI_TYPE_COLLAPSED, 0};
+    struct finder f = {w, UNI_TYPE_SHRUNK, 0};
     for (int64_t t = 0; t < w->answer.n_types; t++)
         if (w->types_out[t].removed > TYPE_REMOVED)
             consider(&f, w->types_out[t].removed, t, -1, w->types_out[t].removed, TYPE_REMOVED);
-    list(&f, say_type_collapsed);
+    list(&f, say_type_shrunk);
+    f = (struct finder){w, UNI_TYPE_TORN, 0};
+    for (int64_t t = 0; t < w->answer.n_types; t++)
+        if (-w->types_out[t].removed > TYPE_ADDED)
+            consider(&f, -w->types_out[t].removed, t, -1, -w->types_out[t].removed, TYPE_ADDED);
+    list(&f, say_type_torn);
 }
 
 /* A pair is named once, by the type that comes first in the caller's order. */
@@ -310,21 +352,23 @@ static void find_merged_types(struct uni_diagnose_work *w)
     for (int64_t t = 0; t < w->answer.n_types; t++) {
         const struct uni_type_diagnosis *type = &w->types_out[t];
         double kept = type->nearest_after / type->nearest_before;
-        if (kept < TYPES_NEARER && !(w->types_out[type->nearest].nearest == t && type->nearest < t))
-            consider(&f, -kept, t, type->nearest, kept, TYPES_NEARER);
+        if (kept < TYPES_KEPT && !(w->types_out[type->nearest].nearest == t && type->nearest < t))
+            consider(&f, -kept, t, type->nearest, kept, TYPES_KEPT);
     }
     list(&f, say_types_merged);
 }
 
 void uni_diagnose_findings(struct uni_diagnose_work *w)
 {
+    for (int64_t l = 0; l < w->answer.n_levels; l++)
+        w->levels_used[w->levels[l].variable] += w->levels[l].cells > 0;
     find_small_levels(w);
     find_far_levels(w);
     find_far_cells(w);
-    find_collapsed_levels(w);
-    find_thin_pairs(w);
+    find_spreads(w);
+    find_thin_levels(w);
     find_lone_levels(w);
     find_lone_types(w);
-    find_collapsed_types(w);
+    find_type_spreads(w);
     find_merged_types(w);
 }

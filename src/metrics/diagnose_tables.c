@@ -18,13 +18,15 @@ static void measure_level(struct uni_diagnose_work *w, int64_t l)
 {
     const int64_t K = w->answer.n_clusters;
     struct uni_level_diagnosis *level = &w->levels[l];
-    double mass = 0, left = 0;
+    double mass = 0, left = 0, thin = 0;
     for (int64_t pair = l * K; pair < (l + 1) * K; pair++) {
         mass += w->observed[pair];
         left += w->lambda[pair] > 0 ? 0 : w->observed[pair];
         level->pruned += !(w->lambda[pair] > 0);
         level->thin += is_thin(w, pair);
+        thin += is_thin(w, pair) ? w->observed[pair] : 0;
     }
+    level->thin_mass = mass > 0 ? thin / mass : NAN;
     level->uncorrected = mass > 0 ? left / mass : NAN;
 }
 

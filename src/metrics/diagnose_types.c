@@ -26,6 +26,7 @@ void uni_diagnose_present(struct uni_diagnose_work *w, int64_t v, int64_t level,
     w->types_out[type].levels[v]++;
     w->has_type[level] = 1;
     w->type_level[v * T + type] = level;
+    w->type_level_cells[v * T + type] = cells;
     int64_t a = uni_diagnose_tree(w, level), b = uni_diagnose_tree(w, B + v * T + type);
     w->linked[a > b ? a : b] = a > b ? b : a;              /* so a tree's root is its first level */
     for (int64_t node = level; w->linked[node] != node;) { /* short ways for the next */
