@@ -27,6 +27,7 @@ struct bench {
     struct uni_backend backend;
     double *O, *S;
     float *W, *Y, *out;
+    struct uni_shift shift;
     struct uni_fit fit;
 };
 
@@ -37,7 +38,7 @@ static void assign_first(struct bench *b)
 
 static void assign_later(struct bench *b)
 {
-    (void)b->backend.assign(&b->backend, b->O, NULL, b->W, b->Y);
+    (void)b->backend.assign(&b->backend, b->O, NULL, &b->shift, b->Y);
 }
 
 static void sweep(struct bench *b)
@@ -57,12 +58,12 @@ static void sweep_terms(struct bench *b)
 
 static void moments(struct bench *b)
 {
-    (void)b->backend.moments(&b->backend, b->S);
+    (void)b->backend.moments(&b->backend, b->S, NULL);
 }
 
 static void read_corrected(struct bench *b)
 {
-    (void)b->backend.read(&b->backend, UNI_CELLS_CORRECTED, b->W, b->out);
+    (void)b->backend.read(&b->backend, UNI_CELLS_CORRECTED, &b->shift, b->out);
 }
 
 static const struct operation {
@@ -153,6 +154,7 @@ int main(int argc, char **argv)
     b.O = calloc((size_t)(p->G * K), sizeof *b.O);
     b.S = calloc((size_t)(p->G * K * d), sizeof *b.S);
     b.W = calloc((size_t)(p->G * K * d), sizeof *b.W);
+    b.shift = (struct uni_shift){b.W, NULL, 1};
     b.Y = calloc((size_t)(K * d), sizeof *b.Y);
     b.out = Z;
     for (int64_t k = 0; k < K; k++) {

@@ -84,6 +84,12 @@ static void list_tables(struct uni_array_row list[TABLES], struct uni_harmony *h
     memcpy(list, rows, sizeof rows);
 }
 
+/* The R package's way, but not where the caller has centroids. */
+static int seeds_on_all(const struct uni_harmony *h)
+{
+    return h->options.compat == UNI_COMPAT_R204 && !h->options.centroids;
+}
+
 static int checked_sizes(const struct uni_problem *p)
 {
     int64_t product;
@@ -102,7 +108,7 @@ static int predict(int64_t *bytes, struct uni_harmony *h)
         return err;
     list_tables(list, h);
     int64_t tables = uni_arena_bytes(list, TABLES), backend = h->backend.bytes(p, h->cells.group_cells);
-    int64_t seed = uni_seed_bytes(p->N, p->D, p->K), rest = uni_problem_bytes(&h->cells);
+    int64_t seed = uni_seed_bytes(p->N, p->D, p->K, seeds_on_all(h), h->cells.weighted), rest = uni_problem_bytes(&h->cells);
     if (backend == -2)
         return UNI_BACKEND; /* it has said why */
     if (tables < 0 || backend < 0 || seed < 0 || backend > INT64_MAX / 2)
@@ -164,7 +170,7 @@ static int open_run(struct uni_harmony *h, const struct uni_matrix *embedding, c
     TRY(choose_backend(h));
     TRY(checked_sizes(p));
     TRY(uni_problem_sort(&h->cells, &h->options));
-    TRY(uni_seed_open(&h->seed, p, &plain, p->K, (uint64_t)h->options.seed));
+    TRY(uni_seed_open(&h->seed, p, &plain, p->K, seeds_on_all(h), (uint64_t)h->options.seed));
     TRY(reduce_clusters(h));
     TRY(predict(&h->summary.bytes, h));
     list_tables(list, h);
@@ -212,8 +218,8 @@ int uni_plan(struct uni_plan *plan, int64_t n_cells, int64_t n_dims, const struc
     TRY(uni_problem_open(&h->cells, &h->warnings, n_cells, n_dims, batches, n_batches, options));
     TRY(choose_backend(h));
     TRY(predict(&plan->bytes, h));
-    plan->bytes_open =
-        4 * n_cells * (n_dims + 1) + uni_problem_bytes(&h->cells) + uni_seed_bytes(n_cells, n_dims, h->cells.problem.K);
+    plan->bytes_open = 4 * n_cells * (n_dims + 1) + uni_problem_bytes(&h->cells) +
+                       uni_seed_bytes(n_cells, n_dims, h->cells.problem.K, seeds_on_all(h), h->cells.weighted);
     plan->n_cells = n_cells;
     plan->n_dims = n_dims;
     plan->n_levels = h->cells.n_levels;

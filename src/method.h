@@ -66,11 +66,16 @@ struct uni_seed {
     int64_t *count;
     float *tail; /* (tail rows, D) */
     double *chance;
+    double *part_sum; /* of some of the rows */
+    int64_t *part_count;
+    float *weight;     /* (2 M) the rows', then the tail's */
+    int all, weighted; /* all cells are the sample; cells count differently */
     struct uni_arena arena;
 };
-int64_t uni_seed_bytes(int64_t N, int64_t D, int64_t K);
+int64_t uni_seed_bytes(int64_t N, int64_t D, int64_t K, int all, int weighted);
 /* Takes the sample. */
-int uni_seed_open(struct uni_seed *, const struct uni_problem *, const struct uni_matrix *plain, int64_t K, uint64_t seed);
+int uni_seed_open(struct uni_seed *, const struct uni_problem *, const struct uni_matrix *plain, int64_t K, int all,
+                  uint64_t seed);
 int uni_seed_run(struct uni_seed *, float *Y, struct uni_backend *, int64_t K, int64_t D, uint64_t seed);
 void uni_seed_close(struct uni_seed *);
 

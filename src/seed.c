@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Starting centroids (harmony2.md section 6): spherical k-means on a bounded, stratified sample of the cells, with a tenth of the
-   centroids kept for the cells that fit worst, which is where rare types are. */
+   centroids kept for the cells that fit worst, which is where rare types are. Or, as the R package does, k-means++ on all cells.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,28 +9,36 @@
 #include "error.h"
 #include "method.h"
 
-enum { FIRST_STEPS = 5, TAIL_STEPS = 5, LAST_STEPS = 10 };
+enum { FIRST_STEPS = 5, TAIL_STEPS = 5, LAST_STEPS = 10, R_STEPS = 25 };
 enum { AHEAD = 12 }; /* rows asked for before they are needed */
 
-static int64_t sample_size(int64_t N)
+static int64_t sample_size(const struct uni_seed *s, int64_t N)
 {
-    return N < UNI_SAMPLE ? N : UNI_SAMPLE;
+    return N < UNI_SAMPLE || s->all ? N : UNI_SAMPLE;
 }
 
-enum { ARRAYS = 8 };
+enum { ARRAYS = 11 };
 static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_seed *s, int64_t M, int64_t D, int64_t K)
 {
-    const struct uni_array_row rows[ARRAYS] = {UNI_ARRAY(s->X, M * D),   UNI_ARRAY(s->tail, M * D), UNI_ARRAY(s->index, M),
-                                               UNI_ARRAY(s->score, M),   UNI_ARRAY(s->order, M),    UNI_ARRAY(s->chance, M),
-                                               UNI_ARRAY(s->sum, K * D), UNI_ARRAY(s->count, K)};
+    const struct uni_array_row rows[ARRAYS] = {UNI_ARRAY(s->X, M * D),
+                                               UNI_ARRAY(s->tail, s->all ? 0 : M * D),
+                                               UNI_ARRAY(s->index, M),
+                                               UNI_ARRAY(s->score, M),
+                                               UNI_ARRAY(s->order, M),
+                                               UNI_ARRAY(s->chance, M),
+                                               UNI_ARRAY(s->sum, K * D),
+                                               UNI_ARRAY(s->count, K),
+                                               UNI_ARRAY(s->part_sum, K * D),
+                                               UNI_ARRAY(s->part_count, K),
+                                               UNI_ARRAY(s->weight, s->weighted ? 2 * M : 0)};
     memcpy(list, rows, sizeof rows);
 }
 
-int64_t uni_seed_bytes(int64_t N, int64_t D, int64_t K)
+int64_t uni_seed_bytes(int64_t N, int64_t D, int64_t K, int all, int weighted)
 {
-    struct uni_seed s;
+    struct uni_seed s = {.all = all, .weighted = weighted};
     struct uni_array_row list[ARRAYS];
-    list_arrays(list, &s, sample_size(N), D, K);
+    list_arrays(list, &s, sample_size(&s, N), D, K);
     return uni_arena_bytes(list, ARRAYS);
 }
 
@@ -58,13 +67,14 @@ static int add_hash(uint64_t *table, int64_t slots, uint64_t hash)
     return fresh;
 }
 
-int uni_seed_open(struct uni_seed *s, const struct uni_problem *p, const struct uni_matrix *plain, int64_t K, uint64_t seed)
+int uni_seed_open(struct uni_seed *s, const struct uni_problem *p, const struct uni_matrix *plain, int64_t K, int all,
+                  uint64_t seed)
 {
     int err = 0;
-    int64_t M = sample_size(p->N), slots = 2 * M + 1;
+    *s = (struct uni_seed){.all = all, .weighted = p->weight != NULL};
+    int64_t M = sample_size(s, p->N), slots = 2 * M + 1;
     uint64_t *table = NULL, state = seed;
     struct uni_array_row list[ARRAYS];
-    memset(s, 0, sizeof *s);
     list_arrays(list, s, M, p->D, K);
     TRY(uni_arena_open(&s->arena, list, ARRAYS, "the sample of cells"));
     table = calloc((size_t)slots, sizeof *table);
@@ -73,7 +83,10 @@ int uni_seed_open(struct uni_seed *s, const struct uni_problem *p, const struct 
     for (int64_t j = 0; j < M; j++) {
         /* Rows are sorted by level: one from each of M equal stretches is a sample stratified over levels. */
         int64_t at = p->N == M ? j : (int64_t)(((double)j + uni_random_unit(&state)) * ((double)p->N / (double)M));
-        s->order[j] = p->row[at < p->N ? at : p->N - 1];
+        at = at < p->N ? at : p->N - 1;
+        s->order[j] = p->row[at];
+        if (s->weighted)
+            s->weight[j] = p->weight[at];
     }
     for (int64_t j = 0; j < M; j++) {
         float *row = s->X + s->M * p->D;
@@ -83,6 +96,8 @@ int uni_seed_open(struct uni_seed *s, const struct uni_problem *p, const struct 
         uint64_t hash = s->distinct < K ? row_hash(row, p->D) : 0;
         if (!uni_normalise(row, p->D))
             continue;
+        if (s->weighted)
+            s->weight[s->M] = s->weight[j];
         s->distinct += hash && add_hash(table, slots, hash);
         s->M++;
     }
@@ -116,10 +131,47 @@ static void revive(float *y, const float *X, float *score, int64_t M, int64_t D)
     score[worst] = 1;
 }
 
-static int lloyd(struct uni_seed *s, float *Y, const float *X, int64_t M, int64_t K, int64_t D, int steps, struct uni_backend *b)
+/* Sums of rows that count differently. */
+static void weighted_sums(struct uni_seed *s, const float *X, const float *weight, int64_t M, int64_t K, int64_t D)
+{
+    memset(s->sum, 0, (size_t)(K * D) * sizeof *s->sum);
+    memset(s->count, 0, (size_t)K * sizeof *s->count);
+    for (int64_t i = 0; i < M; i++) {
+        double *sum = s->sum + s->index[i] * D;
+        s->count[s->index[i]]++;
+        for (int64_t d = 0; d < D; d++)
+            sum[d] += (double)weight[i] * X[i * D + d];
+    }
+}
+
+/* index and score of all rows, sum and count of every centroid: as many rows at a time as a backend takes. */
+static int nearest_rows(struct uni_seed *s, const float *Y, const float *X, const float *weight, int64_t M, int64_t K, int64_t D,
+                        struct uni_backend *b)
+{
+    memset(s->sum, 0, (size_t)(K * D) * sizeof *s->sum);
+    memset(s->count, 0, (size_t)K * sizeof *s->count);
+    for (int64_t first = 0; first < M; first += UNI_SAMPLE) {
+        int64_t n = M - first < UNI_SAMPLE ? M - first : UNI_SAMPLE;
+        int err = b->nearest(b, s->index + first, s->score + first, weight ? NULL : s->part_sum, weight ? NULL : s->part_count,
+                             X + first * D, n, Y, K);
+        if (err)
+            return err;
+        for (int64_t i = 0; !weight && i < K * D; i++)
+            s->sum[i] += s->part_sum[i];
+        for (int64_t k = 0; !weight && k < K; k++)
+            s->count[k] += s->part_count[k];
+    }
+    if (weight)
+        weighted_sums(s, X, weight, M, K, D);
+    return UNI_OK;
+}
+
+/* weight (M) of the rows X, or NULL */
+static int lloyd(struct uni_seed *s, float *Y, const float *X, const float *weight, int64_t M, int64_t K, int64_t D, int steps,
+                 struct uni_backend *b)
 {
     for (int step = 0; step < steps; step++) {
-        int err = b->nearest(b, s->index, s->score, s->sum, s->count, X, M, Y, K);
+        int err = nearest_rows(s, Y, X, weight, M, K, D, b);
         if (err)
             return err;
         for (int64_t k = 0; k < K; k++) {
@@ -161,18 +213,23 @@ static int take_tail(struct uni_seed *s, int64_t *rows, int64_t K2, int64_t D)
     for (int64_t i = 0; i < s->M; i++)
         sorted[i] = (struct scored){s->score[i], (int32_t)i};
     qsort(sorted, (size_t)s->M, sizeof *sorted, by_score);
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
         memcpy(s->tail + i * D, s->X + sorted[i].row * D, (size_t)D * sizeof *s->X);
+        if (s->weighted) /* the tail's lie behind the sample's */
+            s->weight[s->M + i] = s->weight[sorted[i].row];
+    }
     free(sorted);
     *rows = n;
     return UNI_OK;
 }
 
-/* k-means++ (Arthur and Vassilvitskii 2007) on unit rows: the next centre with a chance as its squared distance, 2 (1 - x.y). */
-static void spread_out(float *Y, int64_t K, const float *X, int64_t n, int64_t D, double *chance, uint64_t *state)
+/* k-means++ (Arthur and Vassilvitskii 2007) on unit rows: the next centre with a chance as its squared distance, 2 (1 - x.y),
+   times its weight. */
+static void spread_out(float *Y, int64_t K, const float *X, const float *weight, int64_t n, int64_t D, double *chance,
+                       uint64_t *state)
 {
     for (int64_t i = 0; i < n; i++)
-        chance[i] = 1;
+        chance[i] = weight ? (double)weight[i] : 1;
     for (int64_t k = 0; k < K; k++) {
         double total = 0;
         for (int64_t i = 0; i < n; i++)
@@ -186,7 +243,7 @@ static void spread_out(float *Y, int64_t K, const float *X, int64_t n, int64_t D
             double dot = 0;
             for (int64_t d = 0; d < D; d++)
                 dot += (double)X[i * D + d] * X[pick * D + d];
-            double distance = fmax(2 * (1 - dot), 0);
+            double distance = fmax(2 * (1 - dot), 0) * (weight ? (double)weight[i] : 1);
             chance[i] = k == 0 ? distance : fmin(chance[i], distance);
         }
     }
@@ -197,10 +254,15 @@ int uni_seed_run(struct uni_seed *s, float *Y, struct uni_backend *b, int64_t K,
     int err = 0;
     uint64_t state = seed ^ 0xD1B54A32D192ED03u;
     int64_t K2 = (K + 5) / 10, K1 = K - K2, rows = 0;
+    const float *weight = s->weighted ? s->weight : NULL;
     if (s->M == 0) { /* only cells of zeros: any direction is as good */
         for (int64_t k = 0; k < K; k++)
             Y[k * D] = 1;
         return UNI_OK;
+    }
+    if (s->all) {
+        spread_out(Y, K, s->X, weight, s->M, D, s->chance, &state);
+        return lloyd(s, Y, s->X, weight, s->M, K, D, R_STEPS, b);
     }
     for (int64_t i = 0; i < s->M; i++)
         s->order[i] = i;
@@ -210,14 +272,14 @@ int uni_seed_run(struct uni_seed *s, float *Y, struct uni_backend *b, int64_t K,
         s->order[k] = row;
         memcpy(Y + k * D, s->X + row * D, (size_t)D * sizeof *Y);
     }
-    TRY(lloyd(s, Y, s->X, s->M, K1, D, FIRST_STEPS, b));
+    TRY(lloyd(s, Y, s->X, weight, s->M, K1, D, FIRST_STEPS, b));
     if (K2 > 0) {
         TRY(b->nearest(b, s->index, s->score, NULL, NULL, s->X, s->M, Y, K1));
         TRY(take_tail(s, &rows, K2, D));
-        spread_out(Y + K1 * D, K2, s->tail, rows, D, s->chance, &state);
-        TRY(lloyd(s, Y + K1 * D, s->tail, rows, K2, D, TAIL_STEPS, b));
+        spread_out(Y + K1 * D, K2, s->tail, weight ? weight + s->M : NULL, rows, D, s->chance, &state);
+        TRY(lloyd(s, Y + K1 * D, s->tail, weight ? weight + s->M : NULL, rows, K2, D, TAIL_STEPS, b));
     }
-    TRY(lloyd(s, Y, s->X, s->M, K, D, LAST_STEPS, b));
+    TRY(lloyd(s, Y, s->X, weight, s->M, K, D, LAST_STEPS, b));
 done:
     return err;
 }
