@@ -135,6 +135,12 @@ static int read_array(struct uni_harmony *h, enum uni_array what, void *dst)
     return what == UNI_ASSIGNMENTS ? b->read(b, UNI_CELLS_R, NULL, dst) : read_table(h, what, dst);
 }
 
+/* A row for every cell: these are what uni_take moves. */
+static int is_of_cells(enum uni_array what)
+{
+    return what == UNI_CORRECTED || what == UNI_ASSIGNMENTS || what == UNI_BLOCKS;
+}
+
 static int readable(const struct uni_harmony *h, enum uni_array what)
 {
     switch (h->reason) {
@@ -145,7 +151,7 @@ static int readable(const struct uni_harmony *h, enum uni_array what)
     case UNI_CANCELLED:
         return uni_fail(UNI_INPUT, "%s cannot be read: the run was cancelled", names[what]);
     default:
-        return h->taken ? uni_fail(UNI_INPUT, "%s cannot be read: the result was taken", names[what]) : UNI_OK;
+        return h->taken && is_of_cells(what) ? uni_fail(UNI_INPUT, "%s cannot be read: the result was taken", names[what]) : UNI_OK;
     }
 }
 
