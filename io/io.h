@@ -89,6 +89,11 @@ int io_labels_h5ad(struct io_labels *, const char *path, const char *column, int
 int io_labels_table(struct io_labels *, const char *path, const char *column, const struct io_strings *cells, int force);
 void io_labels_close(struct io_labels *);
 
+/* Reads a column of numbers, one for every cell, in the same ways: *value (n_cells), to be freed. Text and missing values are errors;
+   infinities are the caller's to judge. */
+int io_numbers_h5ad(double **value, int64_t *n_cells, const char *path, const char *column);
+int io_numbers_table(double **value, int64_t *n_cells, const char *path, const char *column, const struct io_strings *cells);
+
 /* ---- what uns/KEY of an .h5ad says ------------------------------------------------------------------------------------------ */
 
 /* Entries of uns/KEY and of the groups in it, "params/theta"; each a number or a text, or the elements of an array, a line each. What

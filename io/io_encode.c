@@ -131,9 +131,8 @@ int io_fail_continuous(const char *path, const char *column, const char *value, 
 {
     return io_fail(
         "%s: column \"%s\" holds numbers that are not whole (first %s at cell %" PRId64
-        "): continuous variables are not supported as batches, regress them out first, or --force to use every distinct "
-        "value as a level",
-        path, column, value, cell + 1);
+        "): a continuous variable is no batch; --regress %s takes out what is linear in it, --force makes every distinct value a level",
+        path, column, value, cell + 1, column);
 }
 
 struct rank {

@@ -141,10 +141,10 @@ static void continuous_columns(void **state)
 {
     (void)state;
     struct io_labels labels;
-    assert_sentence(
-        io_labels_h5ad(&labels, DATA("layouts.h5ad"), "S.score", 0),
-        "layouts.h5ad|column \"S.score\" holds numbers that are not whole (first 0.375 at cell 3): continuous variables are not "
-        "supported as batches, regress them out first, or --force to use every distinct value as a level");
+    assert_sentence(io_labels_h5ad(&labels, DATA("layouts.h5ad"), "S.score", 0),
+                    "layouts.h5ad|column \"S.score\" holds numbers that are not whole (first 0.375 at cell 3): a continuous "
+                    "variable is no batch; "
+                    "--regress S.score takes out what is linear in it, --force makes every distinct value a level");
     assert_null(labels.level);
     assert_works(io_labels_h5ad(&labels, DATA("layouts.h5ad"), "S.score", 1));
     assert_string_equal(labels.names.at[labels.level[2]], "0.375");
@@ -152,6 +152,28 @@ static void continuous_columns(void **state)
     for (int64_t i = 1; i < labels.n_levels; i++) /* numeric order */
         assert_true(atof(labels.names.at[i - 1]) < atof(labels.names.at[i]));
     io_labels_close(&labels);
+}
+
+static void numeric_columns(void **state)
+{
+    (void)state;
+    double *found;
+    int64_t n_cells;
+    assert_works(io_numbers_h5ad(&found, &n_cells, DATA("layouts.h5ad"), "S.score"));
+    assert_int_equal(n_cells, 60);
+    for (int64_t i = 0; i < n_cells; i++)
+        assert_true(found[i] == (i < 2 ? 1 : (double)i / 8 + 0.125));
+    free(found);
+    assert_works(io_numbers_h5ad(&found, &n_cells, DATA("layouts.h5ad"), "int_negative"));
+    for (int64_t i = 0; i < n_cells; i++)
+        assert_true(found[i] == (double)(i % 3 - 1));
+    free(found);
+    assert_sentence(io_numbers_h5ad(&found, &n_cells, DATA("layouts.h5ad"), "text"),
+                    "layouts.h5ad|column \"text\" holds text (\"z\" at cell 1); it must hold a number for every cell");
+    assert_null(found);
+    assert_sentence(io_numbers_h5ad(&found, &n_cells, DATA("layouts.h5ad"), "float_whole"),
+                    "layouts.h5ad|column \"float_whole\" has no number at cell 5; every cell needs one");
+    assert_null(found);
 }
 
 static void columns_that_cannot_be_read(void **state)
@@ -293,6 +315,7 @@ int main(void)
         cmocka_unit_test(every_type_and_layout),
         cmocka_unit_test(spaces_commas_and_unicode),
         cmocka_unit_test(continuous_columns),
+        cmocka_unit_test(numeric_columns),
         cmocka_unit_test(columns_that_cannot_be_read),
         cmocka_unit_test_teardown(tables_give_the_same_levels, empty_scratch),
         cmocka_unit_test_teardown(rows_are_aligned_by_name, empty_scratch),
