@@ -26,7 +26,7 @@ static int64_t step_rows(const struct uni_problem *p)
 
 static int64_t slice_parts(const struct uni_problem *p, int64_t group_cells)
 {
-    return between(group_cells / between(p->N / 16, 512, 8192), 1, MOST_PARTS);
+    return between(group_cells / between(p->N / 16, 256, 8192), 1, MOST_PARTS);
 }
 
 void uni_layout_bound(struct uni_layout *l, const struct uni_problem *p, const int64_t *group_cells)
