@@ -9,8 +9,12 @@
 
 #include "io.h"
 
-/* Bytes read, converted or written at once: large enough that calls cost nothing, small enough to stay in the cache. */
-enum { IO_PIECE = 1 << 20 };
+/* Bytes read, converted or written at once: large enough that calls cost nothing, small enough to stay in the cache. Fuzzing takes
+   fewer. */
+#ifndef UNI_IO_PIECE
+#define UNI_IO_PIECE (1 << 20)
+#endif
+enum { IO_PIECE = UNI_IO_PIECE };
 
 /* ---- errors (io_error.c) ------------------------------------------------------------------------------------------------- */
 
