@@ -284,7 +284,7 @@ int uni_groups_open(struct uni_cells_sorted *c, struct uni_warnings *warnings, c
     int err = 0;
     struct uni_problem *p = &c->problem;
     struct finder f = {.V = p->V};
-    const struct uni_batch joint = {.name = "the combination of the batch variables", .n_cells = p->N_all};
+    struct uni_batch joint = {.name = "the combination of the batch variables", .n_cells = p->N_all};
     int64_t B = 0, largest = 1;
     for (int v = 0; v < p->V; v++)
         B += batches[v].n_levels + 1;
@@ -298,6 +298,7 @@ int uni_groups_open(struct uni_cells_sorted *c, struct uni_warnings *warnings, c
                      (long long)p->N_all, variable_name(batches), p->V > 1 ? " and the others" : ""));
     if (o->combine && p->V > 1) {
         TRY(combine_levels(c, &f, o));
+        joint.n_levels = f.n;
         batches = &joint;
     }
     TRY(check_variables(c, warnings, batches, o));

@@ -193,11 +193,10 @@ static void place_rows(int64_t *row, const struct uni_cells_sorted *c, struct pl
 static int sort_per_cell(struct uni_cells_sorted *c, const struct uni_options *o)
 {
     struct uni_problem *p = &c->problem;
-    float *weight = (float *)(uintptr_t)p->weight, *x = (float *)(uintptr_t)p->x;
-    for (int64_t i = 0; c->weighted && i < p->N; i++)
+    float *weight = c->weighted ? (float *)(uintptr_t)p->weight : NULL, *x = (float *)(uintptr_t)p->x;
+    p->weight = weight;
+    for (int64_t i = 0; weight && i < p->N; i++)
         weight[i] = (float)o->weights[p->row[i]];
-    if (!c->weighted)
-        p->weight = NULL;
     for (int j = 0; j < p->X; j++, x += p->N) {
         const double *value = o->covariates[j].value;
         double mean = 0, squares = 0;
