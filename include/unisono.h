@@ -302,7 +302,8 @@ UNI_API UNI_MUST_USE int uni_tsne(float *place, const struct uni_matrix *embeddi
 
 /* One batch level; rows are in the order of UNI_OBSERVED's. */
 struct uni_level_diagnosis {
-    int variable;                                   /* of the batches given */
+    const char *name;                               /* of the level; "number 3" where it has none, "(missing)" */
+    int variable;                                   /* of the batches given; 0 where the run combined them, see options.combine */
     int64_t level;                                  /* of that variable; its n_levels: the level of the cells without a label */
     int64_t cells;
     double length_median, length_rms, length_999, length_max; /* of the correction, |after - before|, over the level's cells */
@@ -323,6 +324,7 @@ struct uni_cluster_diagnosis {
 };
 
 struct uni_type_diagnosis {
+    const char *name;
     int64_t cells;
     int64_t levels[UNI_MAX_VARIABLES];            /* levels of each variable with at least UNI_FEWEST of its cells */
     double length_median, length_999;             /* of the correction over its cells */
@@ -348,6 +350,7 @@ enum uni_finding_kind {
 
 struct uni_finding {
     enum uni_finding_kind kind;
+    const char *name;        /* of the kind, "small_level"; static */
     int64_t row, other;      /* of levels or types; other: the second type, or -1 */
     double value, threshold; /* what was found, and the limit that it passed */
     int64_t more;            /* of this kind that are not listed: after the third, they are only counted here */
@@ -374,8 +377,8 @@ UNI_API UNI_MUST_USE int uni_diagnose(struct uni_diagnosis **diagnosis, struct u
                                       const struct uni_matrix *after, const struct uni_batch *batches, int n_batches,
                                       const struct uni_batch *types, int64_t threads);
 
-/* Most memory that uni_diagnose takes at once, for a run with that many clusters (0: no run); -1: more than can be said. */
-UNI_API int64_t uni_diagnose_bytes(int64_t n_dims, int64_t n_clusters, const struct uni_batch *batches, int n_batches,
+/* Most memory that uni_diagnose takes at once; -1: more than can be said. plan: of the run; without one its n_dims, and zeros. */
+UNI_API int64_t uni_diagnose_bytes(const struct uni_plan *plan, const struct uni_batch *batches, int n_batches,
                                    const struct uni_batch *types);
 
 /* Frees it. NULL is fine. */

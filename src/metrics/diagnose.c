@@ -4,6 +4,7 @@
 #include "diagnose.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,30 +75,21 @@ static int check_matrices(struct uni_matrix plain[2], const struct uni_matrix *b
     return err;
 }
 
-/* Levels of all variables; with a run as it has them, where cells without a label may be a level more of their variable. */
-static int lay_out_levels(struct uni_diagnose_work *w, int64_t run_levels)
+/* Levels of all variables; where a run took cells without a label, they are a level more of their variable. */
+static void lay_out_levels(struct uni_diagnose_work *w, int missing_is_level)
 {
     const int V = (int)w->answer.n_variables;
-    int64_t B = 0, with_missing = 0;
-    int missing[UNI_MAX_VARIABLES] = {0};
     for (int v = 0; v < V; v++) {
-        for (int64_t i = 0; i < w->batches[v].n_cells && !missing[v]; i++)
-            missing[v] = w->batches[v].level[i] < 0;
-        with_missing += missing[v];
-        B += w->batches[v].n_levels;
+        int missing = 0;
+        for (int64_t i = 0; missing_is_level && i < w->batches[v].n_cells && !missing; i++)
+            missing = w->batches[v].level[i] < 0;
+        w->level_first[v + 1] = w->level_first[v] + w->batches[v].n_levels + missing;
     }
-    if (run_levels >= 0 && run_levels != B && run_levels != B + with_missing)
-        return uni_fail(UNI_INPUT, "the run has %lld levels, and the batches given have %lld; give those of the run",
-                        (long long)run_levels, (long long)B);
-    for (int v = 0; v < V; v++)
-        w->level_first[v + 1] =
-            w->level_first[v] + w->batches[v].n_levels + (run_levels == B + with_missing && run_levels > B && missing[v]);
     w->answer.n_levels = w->level_first[V];
-    return UNI_OK;
 }
 
 /* Sizes from the run, which must have ended and be readable. */
-static int ask_run(struct uni_diagnose_work *w, struct uni_harmony *run, int64_t *levels)
+static int ask_run(struct uni_diagnose_work *w, struct uni_harmony *run, struct uni_diagnose_cells *c)
 {
     int64_t shape[3];
     const struct uni_summary *s = uni_summary(run);
@@ -109,10 +101,19 @@ static int ask_run(struct uni_diagnose_work *w, struct uni_harmony *run, int64_t
     if (s->n_cells != w->answer.n_cells || (w->answer.n_dims && s->n_dims != w->answer.n_dims))
         return uni_fail(UNI_INPUT, "the run has %lld cells x %lld dimensions, what is given %lld x %lld", (long long)s->n_cells,
                         (long long)s->n_dims, (long long)w->answer.n_cells, (long long)w->answer.n_dims);
-    *levels = shape[0];
     w->answer.n_dims = s->n_dims;
     w->answer.n_clusters = s->n_rounds ? shape[1] : 0;
-    return UNI_OK;
+    lay_out_levels(w, s->n_skipped == 0);
+    if (s->n_variables == 1 && w->answer.n_variables > 1) {
+        err = uni_diagnose_joint_open(w, c, shape[0]);
+        if (!err)
+            lay_out_levels(w, 0);
+    } else if (s->n_variables != w->answer.n_variables || shape[0] != w->answer.n_levels) {
+        err = uni_fail(
+            UNI_INPUT, "the run has %lld levels of %lld batch variables, what is given %lld of %lld; give those of the run",
+            (long long)shape[0], (long long)s->n_variables, (long long)w->answer.n_levels, (long long)w->answer.n_variables);
+    }
+    return err;
 }
 
 enum { ROWS = 21 };
@@ -145,7 +146,7 @@ static void list_answer(struct uni_array_row list[ROWS], struct uni_diagnose_wor
 
 static int open_answer(struct uni_diagnose_work *w)
 {
-    static const struct uni_level_diagnosis unknown = {0, 0, 0, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, 0, 0, NAN};
+    static const struct uni_level_diagnosis unknown = {NULL, 0, 0, 0, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, 0, 0, NAN};
     struct uni_array_row list[ROWS];
     list_answer(list, w);
     int err = uni_arena_open(&w->arena, list, ROWS, "the diagnostics' tables");
@@ -181,6 +182,43 @@ static int open_answer(struct uni_diagnose_work *w)
     return UNI_OK;
 }
 
+static const char *name_at(const struct uni_batch *b, int64_t level, char number[32])
+{
+    if (level == b->n_levels)
+        return "(missing)";
+    if (b->level_names && b->level_names[level])
+        return b->level_names[level];
+    snprintf(number, 32, "number %lld", (long long)level);
+    return number;
+}
+
+/* Copies of the names of levels and types: the caller's may go. Walked once to add up, once to copy. */
+static int open_names(struct uni_diagnose_work *w)
+{
+    char number[32], *text = NULL, *at = NULL;
+    int64_t bytes = 0;
+    for (int copy = 0; copy < 2; copy++) {
+        for (int64_t row = 0; row < w->answer.n_levels + w->answer.n_types; row++) {
+            int is_level = row < w->answer.n_levels;
+            int64_t t = row - w->answer.n_levels;
+            const char *name = is_level ? name_at(&w->batches[w->levels[row].variable], w->levels[row].level, number)
+                                        : name_at(w->types, t, number);
+            size_t size = strlen(name) + 1;
+            bytes += (int64_t)size;
+            if (!copy)
+                continue;
+            *(is_level ? &w->levels[row].name : &w->types_out[t].name) = memcpy(at, name, size);
+            at += size;
+        }
+        const struct uni_array_row list[] = {UNI_ARRAY(text, bytes)};
+        int err = copy ? UNI_OK : uni_arena_open(&w->name_arena, list, 1, "the names of batches and cell types");
+        if (err)
+            return err;
+        at = text;
+    }
+    return UNI_OK;
+}
+
 static int work_on_cells(struct uni_diagnose_work *w, struct uni_diagnose_cells *c)
 {
     int err = 0;
@@ -205,29 +243,35 @@ static int fill(struct uni_diagnose_work *w, struct uni_harmony *run, const stru
                 const struct uni_matrix *after, int64_t threads)
 {
     int err = 0;
-    int64_t run_levels = -1;
     struct uni_matrix plain[2];
     TRY(check_matrices(plain, before, after, w->answer.n_cells));
     w->answer.n_dims = before ? before->n_dims : 0;
-    if (run)
-        TRY(ask_run(w, run, &run_levels));
-    TRY(lay_out_levels(w, run_levels));
-    TRY(open_answer(w));
     threads = threads > 0 ? threads : uni_cpu_count();
     struct uni_diagnose_cells cells = {.N_all = w->answer.n_cells,
-                                       .D = w->answer.n_dims,
                                        .V = w->answer.n_variables,
-                                       .T = w->answer.n_types,
                                        .batches = w->batches,
-                                       .types = w->types,
                                        .level_first = w->level_first,
-                                       .before = before ? &plain[0] : NULL,
-                                       .after = before ? &plain[1] : NULL,
                                        .threads = threads < UNI_DIAGNOSE_THREADS ? threads : UNI_DIAGNOSE_THREADS};
+    struct uni_diagnose_cells joint = cells;
+    if (run)
+        TRY(ask_run(w, run, &joint));
+    else
+        lay_out_levels(w, 0);
+    TRY(open_answer(w));
+    TRY(open_names(w));
+    cells.D = w->answer.n_dims;
+    cells.V = w->answer.n_variables;
+    cells.T = w->answer.n_types;
+    cells.batches = w->batches;
+    cells.types = w->types;
+    cells.before = before ? &plain[0] : NULL;
+    cells.after = before ? &plain[1] : NULL;
     TRY(work_on_cells(w, &cells));
     TRY(uni_diagnose_tables(w, run));
     uni_diagnose_findings(w);
 done:
+    uni_arena_close(&w->joint_arena);
+    w->batches = w->types = NULL;
     return err;
 }
 
@@ -256,31 +300,48 @@ int uni_diagnose(struct uni_diagnosis **diagnosis, struct uni_harmony *run, cons
     return err;
 }
 
-int64_t uni_diagnose_bytes(int64_t n_dims, int64_t n_clusters, const struct uni_batch *batches, int n_batches,
+int64_t uni_diagnose_bytes(const struct uni_plan *plan, const struct uni_batch *batches, int n_batches,
                            const struct uni_batch *types)
 {
-    struct uni_diagnose_work w = {.answer = {.n_dims = n_dims, .n_clusters = n_clusters, .n_variables = n_batches}};
+    struct uni_diagnose_work w = {.batches = batches, .types = types, .answer = {.n_variables = n_batches}};
     struct uni_array_row list[ROWS];
+    int64_t names = 0, joint = 0;
+    char number[32];
+    w.answer.n_dims = plan->n_dims;
+    w.answer.n_clusters = plan->n_clusters;
     w.answer.n_types = types ? types->n_levels : 0;
-    for (int v = 0; v < n_batches; v++)
+    for (int v = 0; v < n_batches; v++) {
         w.level_first[v + 1] = w.level_first[v] + batches[v].n_levels + 1;
+        for (int64_t l = 0; l <= batches[v].n_levels; l++)
+            names += (int64_t)strlen(name_at(&batches[v], l, number)) + 1;
+    }
+    for (int64_t t = 0; t < w.answer.n_types; t++)
+        names += (int64_t)strlen(name_at(types, t, number)) + 1;
     w.answer.n_levels = w.level_first[n_batches];
     struct uni_diagnose_cells c = {.N_all = batches[0].n_cells,
-                                   .D = n_dims,
+                                   .D = plan->n_dims,
                                    .V = n_batches,
                                    .T = w.answer.n_types,
                                    .level_first = w.level_first,
                                    .threads = UNI_DIAGNOSE_THREADS};
+    int64_t cells = uni_diagnose_order_bytes(&c);
+    if (n_batches > 1 && plan->n_levels > w.answer.n_levels) { /* combined */
+        w.answer.n_levels = plan->n_levels;
+        names += plan->n_levels * 64 * n_batches;
+    }
+    if (n_batches > 1)
+        joint = uni_diagnose_joint_bytes(batches[0].n_cells, plan->n_levels, n_batches);
     list_answer(list, &w);
-    int64_t answer = uni_arena_bytes(list, ROWS), cells = uni_diagnose_order_bytes(&c);
-    int64_t W = 4 * w.answer.n_levels * n_clusters * n_dims;
-    return answer < 0 || cells < 0 ? -1 : answer + (cells > W ? cells : W);
+    int64_t answer = uni_arena_bytes(list, ROWS), W = 4 * w.answer.n_levels * plan->n_clusters * plan->n_dims;
+    return answer < 0 || cells < 0 ? -1 : answer + names + joint + (cells > W ? cells : W);
 }
 
 void uni_diagnosis_close(struct uni_diagnosis *diagnosis)
 {
     struct uni_diagnose_work *w = (struct uni_diagnose_work *)diagnosis;
-    if (w)
-        uni_arena_close(&w->arena);
+    if (!w)
+        return;
+    uni_arena_close(&w->arena);
+    uni_arena_close(&w->name_arena);
     free(w);
 }

@@ -93,13 +93,17 @@ struct uni_diagnose_work {
     struct uni_ranked *ranked;                     /* (max(B, T)) */
     struct uni_finding *findings;
     char *text; /* (UNI_MAX_FINDINGS, UNI_FINDING_TEXT) */
-    struct uni_arena arena;
+    struct uni_batch joint;
+    struct uni_arena arena, name_arena, joint_arena;
 };
 
 enum { UNI_FINDING_KINDS = UNI_TYPES_MERGED + 1, UNI_FINDINGS_LISTED = 3, UNI_FINDING_TEXT = 400 };
 enum { UNI_MAX_FINDINGS = UNI_FINDING_KINDS * UNI_FINDINGS_LISTED };
 
 /* ---- diagnose_order.c: labels -> sorted cells, groups, pieces, slices; counts of cells */
+/* Order and sizes only. */
+int uni_diagnose_sort_open(struct uni_diagnose_cells *);
+int uni_diagnose_same_group(const struct uni_diagnose_cells *, int64_t a, int64_t b); /* sorted cells */
 int uni_diagnose_order_open(struct uni_diagnose_cells *, struct uni_diagnose_work *);
 int64_t uni_diagnose_order_bytes(const struct uni_diagnose_cells *sizes);
 void uni_diagnose_order_close(struct uni_diagnose_cells *);
@@ -110,6 +114,10 @@ static inline int64_t uni_diagnose_level(const struct uni_diagnose_cells *c, int
     int64_t level = c->batches[v].level[cell], at = c->level_first[v] + (level < 0 ? c->batches[v].n_levels : level);
     return at < c->level_first[v + 1] ? at : -1;
 }
+
+/* ---- diagnose_joint.c: replaces the batches by the one variable that a run made of them */
+int64_t uni_diagnose_joint_bytes(int64_t n_cells, int64_t n_levels, int V);
+int uni_diagnose_joint_open(struct uni_diagnose_work *, struct uni_diagnose_cells *, int64_t run_levels);
 
 /* ---- diagnose_cells.c: the one pass over the cells, and the rows of levels from it */
 int uni_diagnose_pass(struct uni_diagnose_cells *, struct uni_pool *);

@@ -60,24 +60,16 @@ struct sentence {
 static void say_level(struct sentence *s, const struct uni_diagnose_work *w, int64_t row)
 {
     const struct uni_level_diagnosis *l = &w->levels[row];
-    const struct uni_batch *b = &w->batches[l->variable];
-    const char *variable = b->name ? b->name : "batch";
-    if (l->level == b->n_levels)
-        SAY(s, "cells without a label in %.60s", variable);
-    else if (b->level_names && b->level_names[l->level])
-        SAY(s, "%.60s %.60s", variable, b->level_names[l->level]);
+    const char *variable = w->batches[l->variable].name;
+    if (l->level == w->batches[l->variable].n_levels)
+        SAY(s, "the cells without a label in %.60s", variable ? variable : "batch");
     else
-        SAY(s, "%.60s number %lld", variable, (long long)l->level);
+        SAY(s, "%.60s %.60s", variable ? variable : "batch", l->name);
 }
 
 static void say_type(struct sentence *s, const struct uni_diagnose_work *w, int64_t t)
 {
-    const struct uni_batch *b = w->types;
-    const char *variable = b->name ? b->name : "cell type";
-    if (b->level_names && b->level_names[t])
-        SAY(s, "%.60s %.60s", variable, b->level_names[t]);
-    else
-        SAY(s, "%.60s number %lld", variable, (long long)t);
+    SAY(s, "%.60s %.60s", w->types->name ? w->types->name : "cell type", w->types_out[t].name);
 }
 
 static const char *plural(int64_t n)
@@ -194,6 +186,9 @@ static void say_types_merged(struct sentence *s, const struct uni_diagnose_work 
 /* Lists the worst, and counts the rest. */
 static void list(struct finder *f, void (*say)(struct sentence *, const struct uni_diagnose_work *, const struct uni_ranked *))
 {
+    static const char *const names[UNI_FINDING_KINDS] = {"small_level", "far_level",  "far_cells",   "level_shrunk",
+                                                         "level_torn",  "thin_level", "lone_level",  "lone_type",
+                                                         "type_shrunk", "type_torn",  "types_merged"};
     struct uni_diagnose_work *w = f->w;
     qsort(w->ranked, (size_t)f->n, sizeof *w->ranked, worse_first);
     for (int64_t i = 0; i < f->n && i < UNI_FINDINGS_LISTED; i++) {
@@ -203,7 +198,7 @@ static void list(struct finder *f, void (*say)(struct sentence *, const struct u
         say(&s, w, r);
         if (more)
             SAY(&s, " (and %lld more like this)", (long long)more);
-        w->findings[at] = (struct uni_finding){f->kind, r->row, r->other, r->value, r->threshold, more, s.text};
+        w->findings[at] = (struct uni_finding){f->kind, names[f->kind], r->row, r->other, r->value, r->threshold, more, s.text};
     }
 }
 

@@ -181,6 +181,23 @@ int64_t uni_diagnose_order_bytes(const struct uni_diagnose_cells *sizes)
     return a < 0 || b < 0 || a > INT64_MAX - b ? -1 : a + b;
 }
 
+int uni_diagnose_same_group(const struct uni_diagnose_cells *c, int64_t a, int64_t b)
+{
+    return same_keys(c, 0, c->V - 1, a, b);
+}
+
+int uni_diagnose_sort_open(struct uni_diagnose_cells *c)
+{
+    struct uni_array_row list[CELL_ROWS];
+    list_cells(list, c);
+    int err = uni_arena_open(&c->cells, list, CELL_ROWS, "the order of the cells by their labels");
+    if (err)
+        return err;
+    sort_cells(c, NULL);
+    walk(c, 0);
+    return UNI_OK;
+}
+
 int uni_diagnose_order_open(struct uni_diagnose_cells *c, struct uni_diagnose_work *w)
 {
     int err = 0;

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Exact neighbours by products. With y = (x - centre) scale in float32, |y_i - y_q|^2 = |y_i|^2 + |y_q|^2 - 2 y_i.y_q, and the
- * kernel computes score = 2 y_q.y_i - (1 - margin) |y_i|^2, so that
+ * kernel computes score = 2 y_q.y_i - (1 - m) |y_i|^2, so that in spite of all rounding, with r = |x_i - x_q| scale,
  *
- *     |x_i - x_q|^2 scale^2 >= (1 - margin) |y_q|^2 - score
+ *     (1 - m) |y_q|^2 - score  <=  r^2  <=  (1 + m) |y_q|^2 - low,   low = score - 2 m |y_i|^2
  *
- * holds in spite of all rounding. With u = 2^-24 and D + 1 terms, a product's float32 sum is off by at most g (2 |y_i|^2 +
- * |y_q|^2), g = (D + 1) u / (1 - (D + 1) u), since 2 ab <= a^2 + b^2. Rounding the coordinates moves each by at most u of itself,
- * which takes at most 2 u (|y_i| + |y_q|)^2 <= 4 u (|y_i|^2 + |y_q|^2) off the squared distance; rounding the stored length, u
- * |y_i|^2. So margin = 2 g + 8 u is enough, and leaves some for the float64 steps. A cell whose score is below a query's limit,
- * (1 - margin) |y_q|^2 less the squared distance of its k-th nearest so far, is farther than that one.
+ * With u = 2^-24 and D + 1 terms, a product's float32 sum is off by at most g (2 |y_i|^2 + |y_q|^2), g = (D + 1) u / (1 - (D + 1)
+ * u), since 2 ab <= a^2 + b^2. Rounding the coordinates moves each cell by at most u of its length, which changes the squared
+ * distance by at most 4 u (|y_i|^2 + |y_q|^2), and rounding the stored length makes u |y_i|^2. So m = 2 g + 10 u is enough, and
+ * leaves some for the second order and the float64 steps. If the k highest lows are P or more, k cells have r^2 <= (1 + m)
+ * |y_q|^2 - P, and a cell that scores less than P - 2 m |y_q|^2 is not among the nearest k.
  *
- * The cells come in their order, so a query soon has a limit that few reach. Every COARSE-th cell goes first: where cells are
- * sorted, by sample say, each new one might else be nearer than all before.
+ * So what is found is held against a limit that rises while the cells come in their order, and the hundred or so that are left at
+ * the end are measured. Where far more are left, copies of one cell say, they are measured when room runs out, and the limit is
+ * that of the k-th nearest of these. Every stride-th cell goes first: where cells are sorted, by type say, each new one might
+ * else be nearer than all before.
  */
 #include "neighbours.h"
 
@@ -24,13 +26,13 @@
 #include "../error.h"
 
 enum {
-    ROOM = 256, /* cells found for a query before they are measured */
-    TILE_MOST = 40 * NEAR_ROWS,
-    TILE_BYTES = 4 << 20, /* of a task's own arrays, at least as long as that leaves NEAR_ROWS queries */
-    COARSE = 64,
-    PART = 4096,    /* cells of a task that looks at all */
-    SAMPLED = 4096, /* cells that the centre is the mean of */
-    AHEAD = 8       /* rows asked for before they are measured */
+    ROOM = 4 * NEAR_CELLS, /* beyond k: of what is found for a query */
+    TILE_MOST = 20 * NEAR_ROWS,
+    TILE_BYTES = 4 << 20, /* of a task's own arrays, as long as that leaves NEAR_ROWS queries */
+    STRIDE_MOST = 64,
+    STRIDE_LEAST = 8,
+    PART = 4096,   /* cells of a task that looks at all */
+    SAMPLED = 4096 /* cells that the centre is the mean of */
 };
 
 /* ---- memory ---------------------------------------------------------------------------------------------------------------- */
@@ -53,7 +55,7 @@ static int is_row_by_row(const struct uni_matrix *m)
 
 static int64_t tile_of(const struct uni_near_job *job, int64_t D, int64_t threads)
 {
-    int64_t bytes = D * 4 + job->k * (int64_t)sizeof(struct uni_near_cell) + ROOM * 8;
+    int64_t bytes = D * 4 + job->k * 20 + (job->k + ROOM) * (int64_t)sizeof(struct uni_found);
     int64_t tile = TILE_BYTES / bytes / NEAR_ROWS * NEAR_ROWS, share = up(parts(job->n_queries, threads), NEAR_ROWS);
     tile = tile < NEAR_ROWS ? NEAR_ROWS : tile < TILE_MOST ? tile : TILE_MOST;
     return tile < share ? tile : share;
@@ -63,13 +65,16 @@ static void set_sizes(struct uni_neighbours *s, const struct uni_near_job *job, 
 {
     *s = (struct uni_neighbours){.job = *job, .N = job->plain->n_cells, .D = job->plain->n_dims, .k = job->k, .threads = threads};
     s->tile = tile_of(job, s->D, threads);
+    s->room = s->k + ROOM;
     s->wide = job->plain->dtype == UNI_FLOAT64;
     s->row_stride = is_row_by_row(job->plain) ? job->plain->row_stride : s->D * (s->wide ? 8 : 4);
     s->n_panels = parts(s->N, NEAR_CELLS);
-    s->n_coarse = s->N / COARSE > 4 * s->k ? parts(parts(s->N, COARSE), NEAR_CELLS) : 0;
+    for (s->stride = STRIDE_MOST; s->stride > STRIDE_LEAST && s->N / s->stride < 8 * s->k;)
+        s->stride /= 2;
+    s->n_coarse = s->N / s->stride > 4 * s->k ? parts(parts(s->N, s->stride), NEAR_CELLS) : 0;
 }
 
-enum { ARRAYS = 12 };
+enum { ARRAYS = 15 };
 static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_neighbours *s)
 {
     int64_t panel = (s->D + 1) * NEAR_CELLS, rows = s->threads * s->tile;
@@ -81,11 +86,14 @@ static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_neighbours
         UNI_ARRAY(s->most, parts(s->N, PART)),
         UNI_ARRAY(s->query, rows * s->D),
         UNI_ARRAY(s->limit, rows),
-        UNI_ARRAY(s->reach, rows),
-        UNI_ARRAY(s->found, rows * (ROOM + 1)),
+        UNI_ARRAY(s->square, rows),
+        UNI_ARRAY(s->found, rows * s->room),
+        UNI_ARRAY(s->count, rows),
+        UNI_ARRAY(s->looked, rows),
+        UNI_ARRAY(s->low, rows * s->k),
+        UNI_ARRAY(s->lows, rows),
         UNI_ARRAY(s->near, rows * s->k),
         UNI_ARRAY(s->have, rows),
-        UNI_ARRAY(s->work, s->threads * (s->k + ROOM)),
     };
     memcpy(list, all, sizeof all);
 }
@@ -158,7 +166,7 @@ static int centre_cells(struct uni_neighbours *s)
 static double margin(int64_t D)
 {
     double u = 0x1p-24, terms = (double)D + 1;
-    return 2 * terms * u / (1 - terms * u) + 8 * u;
+    return 2 * terms * u / (1 - terms * u) + 10 * u;
 }
 
 /* times y of a cell, entries step apart; returns |y|^2. */
@@ -192,7 +200,7 @@ static void pack_panel(void *context, int64_t task, int thread)
     if (coarse < 0)
         pack(s, s->panels + task * size, task * NEAR_CELLS, 1);
     else
-        pack(s, s->coarse + coarse * size, coarse * NEAR_CELLS, COARSE);
+        pack(s, s->coarse + coarse * size, coarse * NEAR_CELLS, s->stride);
 }
 
 int uni_neighbours_open(struct uni_neighbours *s, const struct uni_near_job *job)
@@ -211,7 +219,6 @@ int uni_neighbours_open(struct uni_neighbours *s, const struct uni_near_job *job
         TRY(uni_fail(UNI_MEMORY, "no memory for %lld threads", (long long)threads));
     list_arrays(list, s);
     TRY(uni_arena_open(&s->arena, list, ARRAYS, "the neighbours"));
-    s->count = s->found + s->threads * s->tile * ROOM;
     s->rows = job->plain->data;
     if (!is_row_by_row(job->plain)) {
         TRY(uni_pool_run(pool, copy_rows, s, parts(s->N, PART)));
@@ -238,10 +245,11 @@ void uni_neighbours_close(struct uni_neighbours *s)
 struct tile {
     int64_t first, n; /* queries */
     struct uni_near near;
-    float *query, *limit;
-    double *reach;
-    int64_t *have;
-    struct uni_near_cell *best, *work;
+    int64_t step; /* cells are found by number / step */
+    float *query, *limit, *low;
+    double *square;
+    int64_t *looked, *lows, *have;
+    struct uni_near_cell *best;
 };
 
 static int64_t cell_of(const struct uni_neighbours *s, int64_t query)
@@ -256,22 +264,25 @@ static struct tile tile_open(const struct uni_neighbours *s, int64_t task, int t
                      .n = rest < s->tile ? rest : s->tile,
                      .query = s->query + at * s->D,
                      .limit = s->limit + at,
-                     .reach = s->reach + at,
+                     .low = s->low + at * s->k,
+                     .square = s->square + at,
+                     .looked = s->looked + at,
+                     .lows = s->lows + at,
                      .have = s->have + at,
-                     .best = s->near + at * s->k,
-                     .work = s->work + thread * (s->k + ROOM)};
+                     .best = s->near + at * s->k};
     t.near = (struct uni_near){.D = s->D,
                                .M = up(t.n, NEAR_ROWS),
                                .query = t.query,
                                .limit = t.limit,
-                               .found = s->found + at * ROOM,
+                               .doubt = (float)(2.000001 * margin(s->D) / (1 - margin(s->D))),
+                               .found = s->found + at * s->room,
                                .count = s->count + at,
-                               .room = ROOM};
+                               .room = s->room};
     for (int64_t i = 0; i < t.near.M; i++) {
-        t.have[i] = t.near.count[i] = 0;
+        t.lows[i] = t.have[i] = t.looked[i] = t.near.count[i] = 0;
         t.limit[i] = i < t.n ? -FLT_MAX : HUGE_VALF; /* all cells reach it; none does */
         if (i < t.n)
-            t.reach[i] = (1 - margin(s->D)) * place(s, cell_of(s, first + i), t.query + i * s->D, 1, 2);
+            t.square[i] = place(s, cell_of(s, first + i), t.query + i * s->D, 1, 2);
         else
             memset(t.query + i * s->D, 0, (size_t)s->D * sizeof *t.query);
     }
@@ -312,59 +323,78 @@ static void fetch_row(const struct uni_neighbours *s, int64_t cell)
         __builtin_prefetch(row + byte);
 }
 
-/* What a cell must score to be as near as the farthest of the k; seen: all cells before it have had their turn. */
-static float limit_of(const struct uni_neighbours *s, double reach, const struct uni_near_cell *farthest, int64_t seen)
+/* The limit rises to this, less what rounding it and products that underflow may make. */
+static void raise_limit(const struct uni_neighbours *s, float *limit, double to)
 {
-    if (farthest->square == 0 && farthest->cell < seen)
-        return HUGE_VALF; /* k cells in the same place, and those to come have higher numbers */
-    double square = farthest->square * (1 + ((double)s->D + 4) * 0x1p-52) * s->scale * s->scale;
-    double least = reach - square - ((double)s->D + 4) * 0x1p-140; /* the last for products that underflow */
-    return nextafterf((float)least, -HUGE_VALF);
+    float least = (float)(to - fabs(to) * 0x1p-22 - ((double)s->D + 4) * 0x1p-140);
+    *limit = least > *limit ? least : *limit;
 }
 
-/* Measures the cells found for a query and keeps the nearest. step: cells are found by number / step. */
-static void measure(const struct uni_neighbours *s, struct tile *t, int64_t row, int64_t step, int64_t seen)
+/* Looks at the cells found since the last time, and lets go those that cannot be among the nearest. */
+static void tighten(const struct uni_neighbours *s, struct tile *t, int64_t row)
 {
-    const int64_t *found = t->near.found + row * ROOM, self = cell_of(s, t->first + row), count = t->near.count[row];
-    struct uni_near_cell *best = t->best + row * s->k, *work = t->work;
-    int64_t n = t->have[row];
-    memcpy(work, best, (size_t)n * sizeof *work);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t cell = found[i] * step;
-        if (i + AHEAD < count)
-            fetch_row(s, found[i + AHEAD] * step);
-        if (cell != self && !(step == 1 && s->n_coarse && cell % COARSE == 0)) /* the coarse ones were measured before */
-            work[n++] = (struct uni_near_cell){square_of(s, self, cell), cell};
+    struct uni_found *found = t->near.found + row * s->room;
+    const int64_t self = cell_of(s, t->first + row), count = t->near.count[row], seen_before = t->step == 1 && s->n_coarse;
+    int64_t n = t->looked[row];
+    float *low = t->low + row * s->k;
+    double doubt = 2 * margin(s->D) * t->square[row];
+    for (int64_t i = n; i < count; i++) {
+        struct uni_found f = found[i];
+        f.cell *= t->step;
+        if (f.score < t->limit[row] || f.cell == self || (seen_before && f.cell % s->stride == 0))
+            continue;
+        found[n++] = f;
+        uni_high_add(low, &t->lows[row], s->k, f.low);
+        if (t->lows[row] == s->k)
+            raise_limit(s, &t->limit[row], (double)low[0] - doubt);
     }
-    t->near.count[row] = 0;
-    if (n > s->k) {
-        uni_near_select(work, n, s->k);
-        n = s->k;
-    } else if (n == s->k) {
-        uni_near_select(work, n, n);
+    int64_t kept = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (found[i].score >= t->limit[row])
+            found[kept++] = found[i];
+    t->near.count[row] = t->looked[row] = kept;
+}
+
+/* Measures what has been found. seen: all cells before this one have been looked at. */
+static void measure(const struct uni_neighbours *s, struct tile *t, int64_t row, int64_t seen)
+{
+    const struct uni_found *found = t->near.found + row * s->room;
+    const int64_t self = cell_of(s, t->first + row), count = t->near.count[row];
+    struct uni_near_cell *best = t->best + row * s->k;
+    for (int64_t i = 0; i < count; i++)
+        fetch_row(s, found[i].cell);
+    for (int64_t i = 0; i < count; i++)
+        uni_near_add(best, &t->have[row], s->k, (struct uni_near_cell){square_of(s, self, found[i].cell), found[i].cell});
+    t->near.count[row] = t->looked[row] = 0;
+    if (t->have[row] < s->k)
+        return;
+    if (best->square == 0 && best->cell < seen) {
+        t->limit[row] = HUGE_VALF; /* k cells in the same place, and those to come have higher numbers */
+        return;
     }
-    memcpy(best, work, (size_t)n * sizeof *work);
-    t->have[row] = n;
-    if (n == s->k)
-        t->limit[row] = limit_of(s, t->reach[row], &best[n - 1], seen);
+    double square = best->square * (1 + ((double)s->D + 4) * 0x1p-52) * s->scale * s->scale;
+    raise_limit(s, &t->limit[row], (1 - margin(s->D)) * t->square[row] - square);
 }
 
 /* Holds all panels against the tile. */
 static void scan(const struct uni_neighbours *s, struct tile *t, const float *panels, int64_t n_panels, int64_t step)
 {
     const volatile int *cancel = s->job.cancel;
-    int64_t seen = 0;
+    t->step = step;
     for (int64_t p = 0; p < n_panels && !(cancel && *cancel); p++) {
         t->near.panel = panels + p * (s->D + 1) * NEAR_CELLS;
         t->near.first = p * NEAR_CELLS;
         s->kernels->find_near(&t->near);
-        seen = step == 1 ? (p + 1) * NEAR_CELLS : 0;
-        for (int64_t row = 0; row < t->n; row++)
-            if (t->near.count[row] > ROOM - NEAR_CELLS)
-                measure(s, t, row, step, seen);
+        for (int64_t row = 0; row < t->n; row++) {
+            if (t->near.count[row] <= s->room - NEAR_CELLS)
+                continue;
+            tighten(s, t, row);
+            if (t->near.count[row] > s->room - 2 * NEAR_CELLS)
+                measure(s, t, row, step == 1 ? (p + 1) * NEAR_CELLS : 0);
+        }
     }
     for (int64_t row = 0; row < t->n; row++)
-        measure(s, t, row, step, seen);
+        tighten(s, t, row);
 }
 
 static void search(void *context, int64_t task, int thread)
@@ -372,9 +402,10 @@ static void search(void *context, int64_t task, int thread)
     struct uni_neighbours *s = context;
     const volatile int *cancel = s->job.cancel;
     struct tile t = tile_open(s, task, thread);
-    scan(s, &t, s->coarse, s->n_coarse, COARSE);
+    scan(s, &t, s->coarse, s->n_coarse, s->stride);
     scan(s, &t, s->panels, s->n_panels, 1);
     for (int64_t row = 0; row < t.n && !(cancel && *cancel); row++) {
+        measure(s, &t, row, s->N);
         uni_near_sort(t.best + row * s->k, s->k);
         s->each(s->context, t.first + row, t.best + row * s->k, thread);
     }

@@ -45,16 +45,19 @@ struct uni_neighbours {
     double *most;   /* (parts of the cells) largest distance from it along one axis */
     double scale;   /* a power of two: coordinates become at most 1 */
     float *panels;  /* (n_panels,D + 1,NEAR_CELLS) */
-    float *coarse;  /* (n_coarse,D + 1,NEAR_CELLS) of every COARSE-th cell; n_coarse 0: too few to be of use */
-    int64_t n_panels, n_coarse;
+    float *coarse;  /* (n_coarse,D + 1,NEAR_CELLS) of every stride-th cell; n_coarse 0: too few to be of use */
+    int64_t n_panels, n_coarse, stride;
 
     /* (threads, tile) and rows of these */
     float *query, *limit;       /* D, 1 */
-    double *reach;              /* 1: least squared length, see neighbours.c */
-    int64_t *found, *count;     /* ROOM, 1 */
-    struct uni_near_cell *near; /* k: the nearest so far, */
+    double *square;             /* 1: the query's squared length */
+    int64_t room;               /* cells found for a query before some must go */
+    struct uni_found *found;    /* room */
+    int64_t *count, *looked;    /* 1, 1: how many, and how many of these have been looked at */
+    float *low;                 /* k: the highest low scores, the lowest of them first, */
+    int64_t *lows;              /* 1: and how many */
+    struct uni_near_cell *near; /* k: the nearest that have been measured, the farthest of them first, */
     int64_t *have;              /* 1: and how many */
-    struct uni_near_cell *work; /* (threads, k + ROOM) */
 
     void (*each)(void *context, int64_t i, const struct uni_near_cell *near, int thread);
     void *context;
@@ -71,10 +74,13 @@ int uni_neighbours_find(struct uni_neighbours *,
                         void (*each)(void *context, int64_t i, const struct uni_near_cell *near, int thread), void *context);
 void uni_neighbours_close(struct uni_neighbours *); /* safe after a failed open */
 
-/* ---- near_order.c */
+/* ---- near_heap.c: the best k so far as a heap, whose first entry is the worst of them */
 
-/* The m nearest of n to the front, the last of them at m - 1. */
-void uni_near_select(struct uni_near_cell *, int64_t n, int64_t m);
-void uni_near_sort(struct uni_near_cell *, int64_t n);
+/* The heap a of *n <= k entries takes one more, or puts it in the place of the worst if it is better. Near is good. */
+void uni_near_add(struct uni_near_cell *a, int64_t *n, int64_t k, struct uni_near_cell);
+/* The heap becomes a list, the nearest first. */
+void uni_near_sort(struct uni_near_cell *a, int64_t n);
+/* The same of numbers, the highest being the best. */
+void uni_high_add(float *a, int64_t *n, int64_t k, float);
 
 #endif
