@@ -79,12 +79,25 @@ static void compare_objectives(struct agreement *a, const struct uni_summary *s,
     }
 }
 
-struct agreement agree(const struct product *p, const struct made_data *data, const struct uni_options *options,
-                       int follow_sweeps)
+/* Of what a cell loses by its covariates, at their unit spread; in parts of the largest slope. */
+static double slope_difference(const struct product *p, const struct ref_run *run)
+{
+    int64_t shape[3], count = run->p.n_covariates * p->K * p->d;
+    assert_int_equal(uni_shape(p->run, UNI_SLOPES, shape), UNI_OK);
+    assert_true(shape[0] == run->p.n_covariates && shape[1] == p->K && shape[2] == p->d);
+    float *slope = malloc((size_t)count * sizeof *slope + 1);
+    assert_non_null(slope);
+    assert_int_equal(uni_read(p->run, UNI_SLOPES, slope), UNI_OK);
+    double *wide = widen(slope, count), worst = largest_difference(wide, run->slope, count);
+    free(slope);
+    free(wide);
+    return count ? worst / largest_magnitude(run->slope, count) : 0;
+}
+
+struct agreement agree_on(const struct product *p, const struct ref_problem *problem, int follow_sweeps)
 {
     struct agreement a = {.same_sweeps = 1};
-    struct ref_problem problem = problem_of(p, data, options);
-    struct ref_run *run = ref_open(&problem);
+    struct ref_run *run = ref_open(problem);
     int more = 1;
     while (more && run->round < p->summary->n_rounds) {
         const struct uni_round *own = &p->summary->rounds[run->round];
@@ -95,7 +108,7 @@ struct agreement agree(const struct product *p, const struct made_data *data, co
     }
     a.rounds_product = p->summary->n_rounds;
     a.rounds_oracle = more ? run->round + 1 : run->round; /* one more at least, where it would go on */
-    a.corrected = compare_corrected(p->Zcorr, run->Zcorr, problem.Z, p->n, p->d);
+    a.corrected = compare_corrected(p->Zcorr, run->Zcorr, problem->Z, p->n, p->d);
     a.R = largest_difference(p->R, run->R, p->n * p->K);
     /* One cluster of centred data has its centroid at the origin: its direction is rounding, and only dist depends on it. */
     a.Y = p->K == 1 ? 0 : largest_difference(p->Y, run->Y, p->K * p->d);
@@ -104,8 +117,17 @@ struct agreement agree(const struct product *p, const struct made_data *data, co
     a.lambda = table_difference(p->lambda, run->lambda, p->B * p->K);
     a.theta = largest_difference(p->theta, run->theta, p->B);
     a.W = correction_difference(p, run);
+    a.slope = slope_difference(p, run);
     compare_objectives(&a, p->summary, run);
     ref_close(run);
+    return a;
+}
+
+struct agreement agree(const struct product *p, const struct made_data *data, const struct uni_options *options,
+                       int follow_sweeps)
+{
+    struct ref_problem problem = problem_of(p, data, options);
+    struct agreement a = agree_on(p, &problem, follow_sweeps);
     free((double *)(uintptr_t)problem.Z);
     return a;
 }
@@ -117,6 +139,7 @@ void assert_agreement(const struct agreement *a, double scale)
     assert_at_most(a->corrected.rms, 3e-4 * scale);
     assert_at_most(a->corrected.worst, 2e-2 * scale);
     assert_at_most(a->W, 3e-4 * scale);
+    assert_at_most(a->slope, 2e-3 * scale);
     assert_at_most(a->R, 2e-2 * scale);
     assert_at_most(a->Y, 2e-3 * scale);
     assert_at_most(a->O, 2e-3 * scale);

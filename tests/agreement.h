@@ -10,7 +10,7 @@
 /* What separates the two. Tables are measured where cells are: W weighted by O, O and E relative to themselves plus one cell. */
 struct agreement {
     struct distance corrected;
-    double R, Y, O, E, lambda, W, theta;
+    double R, Y, O, E, lambda, W, slope, theta;
     double objective, terms; /* largest over the sweeps, relative to the sum of the terms' sizes */
     double change;           /* of both stop rules, largest over the rounds, absolute */
     int64_t pruned, skipped; /* largest difference over the rounds */
@@ -22,6 +22,9 @@ struct agreement {
    makes as many sweeps in each round as the product did, instead of asking its rule. */
 struct agreement agree(const struct product *p, const struct made_data *data, const struct uni_options *options,
                        int follow_sweeps);
+
+/* The same of any problem, whose start and blocks are the product's. */
+struct agreement agree_on(const struct product *p, const struct ref_problem *problem, int follow_sweeps);
 
 /* Asserts rms, worst and everything else at `scale` times the limits of the half-precision base. With the float32 base: a
  * thirtieth. */

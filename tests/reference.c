@@ -47,9 +47,11 @@ static void open_levels(struct ref_run *run)
     }
     run->N_level = reals(run->B);
     run->theta = reals(run->B);
+    for (int64_t i = 0; i < p->n; i++)
+        run->mass += ref_weight(p, i);
     for (int v = 0; v < p->n_variables; v++) {
         for (int64_t i = 0; i < p->n; i++)
-            run->N_level[cell_row(run, v, i)]++;
+            run->N_level[cell_row(run, v, i)] += ref_weight(p, i);
         for (int64_t l = run->offset[v]; l < run->offset[v] + p->n_levels[v]; l++) {
             double ratio = p->tau[v] > 0 ? run->N_level[l] / ((double)p->K * p->tau[v]) : INFINITY;
             run->theta[l] = p->theta[v] * (1 - exp(-ratio * ratio));
@@ -114,18 +116,19 @@ static void assign(struct ref_run *run)
     }
 }
 
-/* E[l,k] = r_sum[k] N_l / n */
+/* E[l,k] = r_sum[k] N_l / N */
 static void expect(struct ref_run *run)
 {
     for (int64_t l = 0; l < run->B; l++)
         for (int64_t k = 0; k < run->p.K; k++)
-            run->E[l * run->p.K + k] = run->r_sum[k] * run->N_level[l] / (double)run->p.n;
+            run->E[l * run->p.K + k] = run->r_sum[k] * run->N_level[l] / run->mass;
 }
 
-/* Adds sign * R of one cell to O and r_sum. */
+/* Adds sign * R of one cell, at its weight, to O and r_sum. */
 static void put_cell(struct ref_run *run, int64_t i, double sign)
 {
     const double *R = run->R + i * run->p.K;
+    sign *= ref_weight(&run->p, i);
     for (int v = 0; v < run->p.n_variables; v++) {
         double *O = run->O + cell_row(run, v, i) * run->p.K;
         for (int64_t k = 0; k < run->p.K; k++)
@@ -145,17 +148,16 @@ static void count(struct ref_run *run)
     expect(run);
 }
 
-/* ((2E + 1) / (O + E + 1)) ^ theta for every level and cluster. */
 static void penalise(const struct ref_run *run, double *penalty)
 {
     for (int64_t l = 0; l < run->B; l++)
         for (int64_t k = 0; k < run->p.K; k++) {
-            double O = run->O[l * run->p.K + k], E = run->E[l * run->p.K + k];
-            penalty[l * run->p.K + k] = pow((2 * E + 1) / (O + E + 1), run->theta[l]);
+            int64_t pair = l * run->p.K + k;
+            penalty[pair] = ref_penalty(&run->p, run->O[pair], run->E[pair], run->theta[l]);
         }
 }
 
-static void update_cell(struct ref_run *run, int64_t i, const double *penalty)
+void ref_update_cell(struct ref_run *run, int64_t i, const double *penalty)
 {
     int64_t K = run->p.K;
     double *R = run->R + i * K, sum = 0;
@@ -180,30 +182,30 @@ static void sweep_blocks(struct ref_run *run, double *penalty)
         expect(run);
         penalise(run, penalty);
         for (int32_t c = run->first[q]; c < run->first[q + 1]; c++) {
-            update_cell(run, run->by_block[c], penalty);
+            ref_update_cell(run, run->by_block[c], penalty);
             put_cell(run, run->by_block[c], 1);
         }
     }
     count(run);
 }
 
-/* sum R dist + sum sigma R ln R + sum sigma theta R ln((O+E+1)/(2E+1)), times 2000/n; term by term and cell by cell. */
+/* sum R dist + sum sigma R ln R + sum sigma theta R cross, times 2000/n; term by term and cell by cell. */
 static void record_objective(struct ref_run *run, int64_t sweep)
 {
     const struct ref_problem *p = &run->p;
-    double distance = 0, entropy = 0, diversity = 0, scale = 2000.0 / (double)p->n, *cross = reals(run->B * p->K);
+    double distance = 0, entropy = 0, diversity = 0, scale = 2000.0 / run->mass, *cross = reals(run->B * p->K);
     for (int64_t l = 0; l < run->B; l++)
         for (int64_t k = 0; k < p->K; k++) {
-            double O = run->O[l * p->K + k], E = run->E[l * p->K + k];
-            cross[l * p->K + k] = run->sigma[k] * run->theta[l] * log((O + E + 1) / (2 * E + 1));
+            int64_t pair = l * p->K + k;
+            cross[pair] = run->sigma[k] * run->theta[l] * ref_cross_term(p, run->O[pair], run->E[pair]);
         }
     for (int64_t i = 0; i < p->n; i++)
         for (int64_t k = 0; k < p->K; k++) {
-            double R = run->R[i * p->K + k];
-            distance += R * run->dist[i * p->K + k];
-            entropy += R > 0 ? run->sigma[k] * R * log(R) : 0;
+            double R = run->R[i * p->K + k], counts = ref_weight(p, i);
+            distance += counts * R * run->dist[i * p->K + k];
+            entropy += R > 0 ? counts * run->sigma[k] * R * log(R) : 0;
             for (int v = 0; v < p->n_variables; v++)
-                diversity += R * cross[cell_row(run, v, i) * p->K + k];
+                diversity += counts * R * cross[cell_row(run, v, i) * p->K + k];
         }
     free(cross);
     run->objectives = realloc(run->objectives, (size_t)(run->n_objectives + 1) * sizeof *run->objectives);
@@ -227,9 +229,16 @@ static int sweeps_settled(const struct ref_run *run, int64_t s)
     return fabs(old - new) / fabs(old) < run->p.sweep_tol;
 }
 
+/* How many times the correction of the round that ends, `round` from 1, is taken for the next one to start from. */
+static double step_of(const struct ref_problem *p, int64_t round)
+{
+    return p->overcorrect > 1 && round <= 3 && round + 1 < p->max_rounds ? p->overcorrect : 1;
+}
+
 static void correct(struct ref_run *run)
 {
     const struct ref_problem *p = &run->p;
+    double step = step_of(p, run->round + 1), *start = reals(p->d);
     for (int64_t i = 0; i < p->n; i++) {
         double *out = run->Zcorr + i * p->d;
         memcpy(out, p->Z + i * p->d, (size_t)p->d * sizeof(double));
@@ -237,8 +246,15 @@ static void correct(struct ref_run *run)
             for (int64_t k = 0; k < p->K; k++)
                 for (int64_t j = 0; j < p->d; j++)
                     out[j] -= run->R[i * p->K + k] * run->W[(cell_row(run, v, i) * p->K + k) * p->d + j];
-        normalise(run->z + i * p->d, out, p->d);
+        for (int x = 0; x < p->n_covariates; x++)
+            for (int64_t k = 0; k < p->K; k++)
+                for (int64_t j = 0; j < p->d; j++)
+                    out[j] -= run->R[i * p->K + k] * run->x[x * p->n + i] * run->slope[(x * p->K + k) * p->d + j];
+        for (int64_t j = 0; j < p->d; j++)
+            start[j] = p->Z[i * p->d + j] + step * (out[j] - p->Z[i * p->d + j]);
+        normalise(run->z + i * p->d, start, p->d);
     }
+    free(start);
 }
 
 /* Both rules across rounds; settled is that of p.stop. */
@@ -255,12 +271,23 @@ static void judge(struct ref_run *run)
     run->change = all > 0 ? sqrt(moved / all) : 0;
     double old = run->round_objective_before;
     run->objective_change = (old - run->round_objective) / fabs(old);
-    if (p->tol < 0)
+    if (p->tol < 0 || (p->overcorrect > 1 && run->round <= 4))
         run->settled = 0;
     else if (p->stop == REF_STOP_CHANGE)
         run->settled = run->round >= 2 && run->change < p->tol;
     else
         run->settled = run->objective_change < p->tol;
+}
+
+static void sweep(struct ref_run *run, double *penalty)
+{
+    if (run->p.update == REF_BLOCKS) {
+        sweep_blocks(run, penalty);
+        return;
+    }
+    penalise(run, penalty);
+    ref_sweep_jacobi(run, penalty);
+    count(run);
 }
 
 int ref_round(struct ref_run *run)
@@ -276,9 +303,9 @@ int ref_round(struct ref_run *run)
     run->round_objective_before = run->round_objective;
     for (run->sweeps_done = 0; run->sweeps_done < p->sweeps;) {
         int64_t s = run->sweeps_done++;
-        if (!p->block)
+        if (p->update == REF_BLOCKS && !p->block)
             cut_order(run, s);
-        sweep_blocks(run, penalty);
+        sweep(run, penalty);
         record_objective(run, s + 1);
         if (sweeps_settled(run, s))
             break;
@@ -304,7 +331,11 @@ struct ref_run *ref_open(const struct ref_problem *problem)
     int64_t n = problem->n, d = problem->d, K = problem->K;
     run->p = *problem;
     open_levels(run);
-    open_blocks(run);
+    if (problem->update == REF_BLOCKS)
+        open_blocks(run);
+    run->x = reals(problem->n_covariates * n), run->slope = reals(problem->n_covariates * K * d);
+    run->before = reals(problem->update == REF_JACOBI ? n * K : 0);
+    ref_scale_covariates(run);
     run->sigma = reals(K);
     for (int64_t k = 0; k < K; k++)
         run->sigma[k] = problem->cluster_sigma ? problem->cluster_sigma[k] : problem->sigma;
@@ -322,9 +353,9 @@ struct ref_run *ref_open(const struct ref_problem *problem)
 
 void ref_close(struct ref_run *run)
 {
-    void *all[] = {run->N_level, run->theta, run->sigma, run->z,        run->Zcorr, run->Y,
-                   run->dist,    run->base,  run->R,     run->O,        run->E,     run->r_sum,
-                   run->lambda,  run->W,     run->W_old, run->by_block, run->first, run->objectives};
+    void *all[] = {run->N_level, run->theta,    run->sigma, run->z,          run->Zcorr, run->Y,      run->dist,
+                   run->base,    run->R,        run->O,     run->E,          run->r_sum, run->lambda, run->W,
+                   run->W_old,   run->by_block, run->first, run->objectives, run->x,     run->slope,  run->before};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     free(run);

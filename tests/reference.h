@@ -15,9 +15,10 @@
 
 #include <stdint.h>
 
-#define REF_MAX_VARIABLES 4
+#define REF_MAX_VARIABLES 8
 
 enum ref_stop { REF_STOP_CHANGE, REF_STOP_OBJECTIVE };
+enum ref_update { REF_BLOCKS, REF_JACOBI };
 
 struct ref_problem {
     int64_t n, d, K;
@@ -44,6 +45,13 @@ struct ref_problem {
     double block_size;
 
     int add_penalties; /* of several variables: the R package's sum instead of the product */
+
+    enum ref_update update; /* REF_JACOBI: block and order are not looked at */
+    int harmony1;           /* the penalty and cross term of 2019; nothing left out; lambda must be fixed */
+    const double *weight;   /* (n) what every cell counts in all sums over cells, or NULL: 1 */
+    int n_covariates;
+    const double *covariate[REF_MAX_VARIABLES]; /* (n) each, as the user has them */
+    double overcorrect; /* > 1: what the rounds 2 to 4, but not the last, start from is corrected so many times */
 };
 
 struct ref_objective {
@@ -54,7 +62,8 @@ struct ref_objective {
 struct ref_run {
     struct ref_problem p;
     int64_t B, offset[REF_MAX_VARIABLES];
-    double *N_level;           /* (B) cells */
+    double mass;               /* n, or the sum of the weights */
+    double *N_level;           /* (B) cells, or the sum of their weights */
     double *theta;             /* (B) after tau */
     double *sigma;             /* (K) */
     double *z;                 /* (n, d) rows of unit length: of Z, then of Zcorr */
@@ -65,6 +74,9 @@ struct ref_run {
     double *r_sum;             /* (K) */
     double *lambda;            /* (B, K); 0 where the pair was left out */
     double *W, *W_old;         /* (B, K, d) */
+    double *x;                 /* (n_covariates, n) centred and scaled */
+    double *slope;             /* (n_covariates, K, d) */
+    double *before;            /* (n, K) jacobi: R before the sweep */
     int32_t *by_block, *first; /* cells in the order of their blocks; where each block starts */
     int64_t n_blocks;
 
@@ -87,8 +99,19 @@ int ref_round(struct ref_run *run);
 void ref_run_all(struct ref_run *run);
 void ref_close(struct ref_run *run);
 
-/* In reference_ridge.c: lambda, W, Y and the counts from R, O, E. */
+/* In reference_ridge.c: lambda, W, slope, Y and the counts from R, O, E. */
 void ref_ridge(struct ref_run *run);
+
+/* In reference_methods.c: what the methods differ in, a pair of level and cluster at a time, and a sweep of the damped update,
+   from penalties (B, K) to a new R; what a cell counts; covariates as the ridge sees them. */
+double ref_penalty(const struct ref_problem *p, double O, double E, double theta);
+double ref_cross_term(const struct ref_problem *p, double O, double E);
+double ref_weight(const struct ref_problem *p, int64_t i);
+void ref_sweep_jacobi(struct ref_run *run, const double *penalty);
+void ref_scale_covariates(struct ref_run *run);
+
+/* In reference.c: R[i,:] = base times the penalties of the cell's levels, scaled to sum 1. */
+void ref_update_cell(struct ref_run *run, int64_t i, const double *penalty);
 
 /* Solves A x = b for n_rhs right-hand sides by elimination with row pivoting; A (m, m) and b (m, n_rhs) are overwritten, b by x.
    Returns 0, or 1 when A is singular. */
