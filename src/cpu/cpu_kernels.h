@@ -59,16 +59,23 @@ enum {
     NEAR_ROWS = 6    /* its queries come in multiples of this */
 };
 
-/* Which of a panel's cells may be near to each query of a tile: those whose score, bias + query . cell, is at least the query's
-   limit. They are appended to what was found before; there must be room for all of the panel. */
+/* A cell that may be near to a query: score = bias + query . cell, and the same plus doubt bias, which is less. */
+struct uni_found {
+    int64_t cell;
+    float score, low;
+};
+
+/* Which of a panel's cells score at least a query's limit. They are appended to what was found before; there must be room for all of the
+   panel. */
 struct uni_near {
     int64_t D, M;       /* M queries, a multiple of NEAR_ROWS */
     const float *panel; /* (D + 1,NEAR_CELLS) by columns: bias, then coordinates. What follows it in memory is fetched. */
     const float *query; /* (M,D) */
     const float *limit; /* (M) */
-    int64_t first;      /* the number of the panel's first cell */
-    int64_t *found;     /* (M,room) numbers of cells */
-    int64_t *count;     /* (M) of them */
+    float doubt;
+    int64_t first;           /* the number of the panel's first cell */
+    struct uni_found *found; /* (M,room) */
+    int64_t *count;          /* (M) of them */
     int64_t room;
 };
 

@@ -9,13 +9,14 @@ enum { NEAR_VECTORS = PANEL >= 4 ? 4 : 2 }; /* with NEAR_ROWS queries a register
 /* Notes the columns of one row that reach the limit. */
 static __attribute__((noinline)) void note_near(const struct uni_near *t, int64_t row, int64_t column, const vf *score)
 {
-    int64_t *found = t->found + row * t->room;
+    struct uni_found *found = t->found + row * t->room;
     for (int v = 0; v < NEAR_VECTORS; v++) {
         float lane[WIDTH];
         store(lane, score[v]);
         for (int i = 0; i < WIDTH; i++)
             if (lane[i] >= t->limit[row])
-                found[t->count[row]++] = t->first + column + v * WIDTH + i;
+                found[t->count[row]++] = (struct uni_found){t->first + column + v * WIDTH + i, lane[i],
+                                                            lane[i] + t->doubt * t->panel[column + v * WIDTH + i]};
     }
 }
 
