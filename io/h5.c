@@ -36,6 +36,39 @@ static void refuse_strangers(void)
     H5Lunregister(H5L_TYPE_EXTERNAL); /* fails when that has been done */
 }
 
+/* What failed since io_h5_quiet_begin, and why the last one did. */
+static _Thread_local struct {
+    int64_t count;
+    int of_system; /* one did for want of memory, or by the disk: it says nothing about the file */
+    char reason[256];
+} failures;
+
+/* From the innermost message outwards: the first one, or the first that carries the system's number. */
+static herr_t look_for_reason(unsigned depth, const H5E_error2_t *error, void *unused)
+{
+    (void)unused;
+    const char *number = error->desc ? strstr(error->desc, "errno = ") : NULL;
+    if (depth == 0 && error->maj_num == H5E_RESOURCE)
+        snprintf(failures.reason, sizeof failures.reason, "%s", strerror(ENOMEM));
+    else if (depth == 0)
+        snprintf(failures.reason, sizeof failures.reason, "%s", error->desc ? error->desc : "");
+    failures.of_system |= number != NULL || error->maj_num == H5E_RESOURCE;
+    if (!number)
+        return 0;
+    snprintf(failures.reason, sizeof failures.reason, "%s", strerror(atoi(number + 8)));
+    return 1;
+}
+
+/* HDF5 calls this as a function of its fails, when it still knows why: closing what was open makes it forget. */
+static herr_t keep_failure(hid_t stack, void *unused)
+{
+    (void)unused;
+    failures.count++;
+    failures.reason[0] = 0;
+    H5Ewalk2(stack, H5E_WALK_UPWARD, look_for_reason, NULL);
+    return 0;
+}
+
 void io_h5_quiet_begin(struct io_h5_quiet *quiet)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -43,6 +76,8 @@ void io_h5_quiet_begin(struct io_h5_quiet *quiet)
     H5Eget_auto2(H5E_DEFAULT, &quiet->print, &quiet->user);
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     refuse_strangers();
+    memset(&failures, 0, sizeof failures);
+    H5Eset_auto2(H5E_DEFAULT, keep_failure, NULL);
 }
 
 void io_h5_quiet_end(const struct io_h5_quiet *quiet)
@@ -50,26 +85,30 @@ void io_h5_quiet_end(const struct io_h5_quiet *quiet)
     H5Eset_auto2(H5E_DEFAULT, quiet->print, quiet->user);
 }
 
-static _Thread_local char reason[256];
-
-/* From the innermost message outwards: the first one, or the first that carries the system's number. */
-static herr_t look_for_reason(unsigned depth, const H5E_error2_t *error, void *unused)
-{
-    (void)unused;
-    const char *number = error->desc ? strstr(error->desc, "errno = ") : NULL;
-    if (depth == 0 && error->desc)
-        snprintf(reason, sizeof reason, "%s", error->desc);
-    if (!number)
-        return 0;
-    snprintf(reason, sizeof reason, "%s", strerror(atoi(number + 8)));
-    return 1;
-}
-
 const char *io_h5_reason(void)
 {
-    snprintf(reason, sizeof reason, "HDF5 gives no reason");
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, look_for_reason, NULL);
-    return reason;
+    return failures.reason[0] ? failures.reason : "HDF5 gives no reason, as where there is no memory";
+}
+
+int io_h5_no_memory(void)
+{
+    failures.count++;
+    failures.of_system = 1;
+    snprintf(failures.reason, sizeof failures.reason, "%s", strerror(ENOMEM));
+    return -1;
+}
+
+void io_h5_expected(void)
+{
+    if (!failures.of_system)
+        failures.count = 0;
+}
+
+int io_h5_settle(int err, const char *path)
+{
+    if (failures.count && (!err || (failures.of_system && !strstr(io_error(), io_h5_reason()))))
+        return io_fail("%s: HDF5 failed on it: %s", path, io_h5_reason());
+    return err;
 }
 
 int io_h5_look(const char *path, int64_t *bytes)

@@ -7,7 +7,8 @@
 
 #include "io_internal.h"
 
-/* HDF5 prints its error stack to stderr unless told otherwise; what the caller had set comes back at the end. */
+/* HDF5 prints its error stack to stderr unless told otherwise; what the caller had set comes back at the end. Between the two every
+   failure of HDF5 is noticed, also of calls whose answer nobody looks at. */
 struct io_h5_quiet {
     H5E_auto2_t print;
     void *user;
@@ -15,9 +16,14 @@ struct io_h5_quiet {
 void io_h5_quiet_begin(struct io_h5_quiet *);
 void io_h5_quiet_end(const struct io_h5_quiet *);
 
-/* Why the last HDF5 call failed: the system's reason if it had one, else HDF5's innermost message. Call at once. Static, per
- * thread. */
+/* Why the last HDF5 call that failed did: the system's reason if it had one, else HDF5's innermost message. Static, per thread. */
 const char *io_h5_reason(void);
+int io_h5_no_memory(void); /* makes that the reason; returns -1 */
+
+/* Before io_h5_quiet_end: err, but -1 with a sentence where a call of HDF5 failed that was not expected to. So a value that could not
+   be looked up is never taken for one that is not there, nor a close that could not write for one that could. */
+int io_h5_settle(int err, const char *path);
+void io_h5_expected(void); /* the failures so far were answers, unless memory or the disk was their reason */
 
 struct io_h5_file {
     hid_t id;

@@ -123,8 +123,7 @@ static int write_index(hid_t obs, int64_t n_cells)
         err = io_builder_add(&builder, name, (size_t)sprintf(name, "cell%" PRId64, i + 1));
     if (!err)
         err = io_builder_finish(&builder, &names);
-    if (!err)
-        err = write_texts(obs, "_index", names.at, n_cells);
+    err = err ? io_h5_no_memory() : write_texts(obs, "_index", names.at, n_cells);
     io_builder_close(&builder);
     io_strings_close(&names);
     return err;
@@ -223,17 +222,37 @@ static int create(const struct io_target *out, const struct io_new_h5ad *made)
     return err ? io_fail("%s: writing failed: %s", out->name, why) : 0;
 }
 
+struct creation {
+    const struct io_target *out;
+    const struct io_new_h5ad *made;
+};
+
+static int answer_create(struct io_child *child, void *job)
+{
+    const struct creation *creation = job;
+    struct io_h5_quiet quiet;
+    io_h5_quiet_begin(&quiet);
+    io_child_allow(child, 0, room_of(creation->made));
+    int err = io_h5_settle(create(creation->out, creation->made), creation->out->name);
+    io_h5_quiet_end(&quiet);
+    return io_child_answer(child, err);
+}
+
 int io_h5ad_create(const char *target, const struct io_new_h5ad *made, int overwrite)
 {
-    struct io_h5_quiet quiet;
     struct io_target out;
+    struct io_child child = {.fd = -1};
     if (io_format_of(target) != IO_H5AD)
         return io_fail("%s: the name of an AnnData file must end in .h5ad", target);
     if (io_target_begin(&out, target, overwrite))
         return -1;
-    io_h5_quiet_begin(&quiet);
-    int err = create(&out, made);
-    io_h5_quiet_end(&quiet);
+    struct creation creation = {&out, made};
+    int err = io_child_start(&child, out.name, out.temp, 0, answer_create, &creation);
+    if (!err)
+        err = io_child_result(&child);
+    if (!err)
+        err = io_child_finish(&child, err);
+    io_child_end(&child);
     if (!err)
         return io_target_commit(&out);
     io_target_abandon(&out);

@@ -281,8 +281,10 @@ int io_h5ad_labels_here(struct io_labels *labels, const char *path, const char *
     int sorted = err ? -1 : read_column(&column);
     io_h5_close_id(column.obs);
     io_h5_close(&column.file);
+    err = io_h5_settle(sorted < 0 ? -1 : 0, path);
     io_h5_quiet_end(&quiet);
-    err = sorted < 0 ? -1 : io_labels_finish(labels, name, &column.levels, &column.level, column.n_cells, sorted);
+    if (!err)
+        err = io_labels_finish(labels, name, &column.levels, &column.level, column.n_cells, sorted);
     io_encoder_close(&column.levels);
     free(column.level);
     return err;

@@ -119,7 +119,7 @@ static int copy_field(hid_t obsm, hid_t group, const char *name, const struct fi
     int err = io_h5ad_make_array(group, name, field->element, field->element, field->n_axes, field->shape, NULL, "array");
     void *piece = err ? NULL : io_room((int64_t)most, width);
     if (!piece)
-        return -1;
+        return err ? err : io_h5_no_memory();
     hid_t one = H5Tcreate(H5T_COMPOUND, width), to = H5Dopen2(group, name, H5P_DEFAULT);
     err = to < 0 || H5Tinsert(one, name, 0, field->record) < 0 ? -1 : 0;
     for (hsize_t i = 0; !err && i < n_cells; i += most)

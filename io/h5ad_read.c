@@ -334,6 +334,7 @@ int io_h5ad_read_here(struct io_matrix *matrix, struct io_sink *sink)
     if (!err)
         err = io_builder_finish(&dims, &matrix->dims);
     io_builder_close(&dims);
+    err = io_h5_settle(err, source->path);
     io_h5_quiet_end(&quiet);
     return err;
 }
@@ -368,6 +369,7 @@ int io_h5ad_open_here(struct io_matrix *matrix, const char *path, const char *ke
     if (n_obs >= 0 && n_obs != matrix->n_cells)
         err = io_fail("%s: %s has %" PRId64 " rows, but obs has %" PRId64 " cells: the file is damaged", path, source->thing,
                       matrix->n_cells, n_obs);
+    err = io_h5_settle(err, path);
     if (err) {
         h5ad_close(&source->source);
         io_h5_quiet_end(&quiet);

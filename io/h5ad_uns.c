@@ -84,6 +84,7 @@ static int add_group(struct reading *r, hid_t group, const char *above, int dept
         if (snprintf(name, sizeof name, "%s%s%s", above, *above ? "/" : "", links.at[i]) >= (int)sizeof name)
             continue;
         hid_t object = kind == H5O_TYPE_UNKNOWN ? H5I_INVALID_HID : H5Oopen(group, links.at[i], H5P_DEFAULT);
+        io_h5_expected(); /* a link may lead nowhere */
         int64_t shape[3];
         if (object >= 0 && kind == H5O_TYPE_GROUP && depth < DEPTH)
             err = add_group(r, object, name, depth + 1);
@@ -156,6 +157,7 @@ static int serve(struct io_child *child, void *job)
     if (!err)
         err = wanted->key ? read_uns(&uns, &file, wanted->key) : read_keys(&uns, &file);
     io_h5_close(&file);
+    err = io_h5_settle(err, wanted->path);
     io_h5_quiet_end(&quiet);
     if (!io_child_answer(child, err) && !err && !io_child_send_strings(child, &uns.names))
         io_child_send_strings(child, &uns.texts);

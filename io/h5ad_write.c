@@ -67,6 +67,7 @@ static int answer_check(struct io_child *child, void *job)
     if (!err)
         err = check_source(&file, output);
     io_h5_close(&file);
+    err = io_h5_settle(err, output->source);
     io_h5_quiet_end(&quiet);
     return io_child_answer(child, err);
 }
@@ -147,7 +148,7 @@ static int write_entry(hid_t group, const char *name, const struct io_entry *ent
         return io_h5ad_make_array(group, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, n_axes, &count, entry->values, encoding);
     int64_t *whole = io_room(io_sum(entry->count, 1), sizeof *whole);
     if (!whole)
-        return -1;
+        return io_h5_no_memory();
     for (hsize_t i = 0; i < (n_axes ? count : 1); i++)
         whole[i] = (int64_t)entry->values[i];
     int err = io_h5ad_make_array(group, name, H5T_STD_I64LE, H5T_NATIVE_INT64, n_axes, &count, whole, encoding);
@@ -262,6 +263,7 @@ static int answer_write(struct io_child *child, void *job)
         err = io_h5_reserve(addition->out, room);
     if (!err)
         err = add(addition->out, output);
+    err = io_h5_settle(err, addition->out->name);
     io_h5_quiet_end(&quiet);
     return io_child_answer(child, err);
 }

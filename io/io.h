@@ -22,6 +22,10 @@ enum io_format io_format_of(const char *path);
 /* The sentence of this thread's last failure. */
 const char *io_error(void);
 
+/* Text that a terminal may be shown: a file's names may hold what a terminal obeys, or a line end in the middle of a sentence. Each control
+   character becomes '?'. Sentences of io_error() have been through it. Returns text. */
+char *io_printable(char *text);
+
 /* Whether HDF5 may load filters that are not built in, from where HDF5_PLUGIN_PATH says, because a file asks for one. Not unless this
    is called. */
 void io_allow_plugins(int yes);

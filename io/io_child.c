@@ -97,7 +97,7 @@ static void be_child(struct io_child *child, pid_t parent, int (*work)(struct io
         _exit(1);
     be_silent();
     set_limits(child);
-    if (!is_watched())
+    if (!is_watched() && child->bytes > 0) /* nothing of a stranger's is in a new file */
         io_sandbox(child->path, child->writes);
     int err = work(child, job);
     close(child->fd);
@@ -115,7 +115,7 @@ int io_child_start(struct io_child *child, const char *path, const char *writes,
     *child = (struct io_child){.pid = -1, .fd = -1, .path = path, .writes = writes, .bytes = bytes};
     child->seconds = SECONDS + bytes / SECONDS_BYTES;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
-        return io_fail("%s: no process can be made to read it: %s", path, strerror(errno));
+        return io_fail("%s: no process can be made to work on it: %s", path, strerror(errno));
     pid_t pid = fork();
     if (pid == 0) {
         close(ends[0]);
@@ -126,7 +126,7 @@ int io_child_start(struct io_child *child, const char *path, const char *writes,
     close(ends[1]);
     if (pid < 0) {
         close(ends[0]);
-        return io_fail("%s: no process can be made to read it: %s", path, strerror(reason));
+        return io_fail("%s: no process can be made to work on it: %s", path, strerror(reason));
     }
     child->pid = pid;
     child->fd = ends[0];
@@ -163,7 +163,7 @@ static int fail_ended(struct io_child *child)
         return io_fail("%s: the process that works on it ended early (exit code %d): the file is damaged", child->path,
                        status != -1 && WIFEXITED(status) ? WEXITSTATUS(status) : -1);
     default:
-        return io_fail("%s: HDF5 crashes on it (%s): the file is damaged", child->path, strsignal(signal_number));
+        return io_fail("%s: HDF5 crashes on it (%s): the file is damaged, or there is no memory", child->path, strsignal(signal_number));
     }
 }
 

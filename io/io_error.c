@@ -16,6 +16,18 @@ const char *io_error(void)
     return sentence;
 }
 
+char *io_printable(char *text)
+{
+    for (unsigned char *at = (unsigned char *)text; *at; at++) {
+        /* 0xc2 0x80 to 0x9f is UTF-8 for control characters that some terminals obey too. */
+        if (*at < 0x20 || *at == 0x7f)
+            *at = '?';
+        else if (*at == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0)
+            at[0] = at[1] = '?';
+    }
+    return text;
+}
+
 int io_fail(const char *format, ...)
 {
     /* The arguments may hold the last sentence itself. */
@@ -24,6 +36,7 @@ int io_fail(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    io_printable(text);
     memcpy(sentence, text, sizeof sentence);
     return -1;
 }

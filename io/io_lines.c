@@ -105,6 +105,8 @@ static int64_t quoted_record(const struct io_lines *lines, int64_t *newlines)
 static int find_record(struct io_lines *lines, size_t *length, int64_t *newlines)
 {
     size_t seen = 0;
+    if (!lines->buffer && refill(lines))
+        return -1;
     for (;;) {
         char *start = lines->buffer + lines->begin;
         size_t left = lines->end - lines->begin;

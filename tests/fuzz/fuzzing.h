@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the fuzz targets share: a file in memory that holds the input, choices made by its bytes, and what must hold after every call. */
+#ifndef TESTS_FUZZING_H
+#define TESTS_FUZZING_H
+
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define REQUIRE(condition)                                                                                                       \
+    do {                                                                                                                         \
+        if (!(condition)) {                                                                                                      \
+            fprintf(stderr, "%s:%d: does not hold: %s; the last sentence: %s\n", __FILE__, __LINE__, #condition, io_error());    \
+            abort();                                                                                                             \
+        }                                                                                                                        \
+    } while (0)
+
+/* A failure is -1 and one printable sentence; anything else is 0. */
+static inline int fails(int result)
+{
+    if (result == 0)
+        return 0;
+    REQUIRE(result == -1);
+    const char *sentence = io_error();
+    size_t length = strlen(sentence);
+    REQUIRE(length > 0 && length < 2048);
+    for (size_t i = 0; i < length; i++)
+        REQUIRE((unsigned char)sentence[i] >= 0x20 && sentence[i] != 0x7f);
+    return 1;
+}
+
+/* ---- choices: what the input does not say is 0, which is the usual choice everywhere ---- */
+
+struct choices {
+    const uint8_t *at, *end;
+};
+
+static inline unsigned byte_of(struct choices *c)
+{
+    return c->at < c->end ? *c->at++ : 0;
+}
+
+/* 0 .. n - 1 */
+static inline unsigned pick(struct choices *c, unsigned n)
+{
+    return byte_of(c) % n;
+}
+
+/* The usual value three times of four, so that not all is wrong at once. */
+static inline unsigned seldom(struct choices *c, unsigned n)
+{
+    unsigned byte = byte_of(c);
+    return byte < 192 ? 0 : (byte - 192) % n;
+}
+
+/* ---- files ---- */
+
+/* A name in memory's file system that this process has to itself. */
+static inline void fuzz_path(char path[64], const char *ending)
+{
+    const char *folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    snprintf(path, 64, "%s/unisono-fuzz-%ld%s", folder, (long)getpid(), ending);
+}
+
+static inline void fuzz_file(const char *path, const uint8_t *data, size_t size)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    REQUIRE(fd >= 0 && write(fd, data, size) == (ssize_t)size);
+    close(fd);
+}
+
+/* ---- what was read ---- */
+
+static inline void require_strings(const struct io_strings *strings)
+{
+    size_t length = 0;
+    REQUIRE(strings->count >= 0);
+    for (int64_t i = 0; i < strings->count; i++)
+        length += strlen(strings->at[i]);
+    REQUIRE(length < SIZE_MAX);
+}
+
+static inline void require_labels(const struct io_labels *labels)
+{
+    int64_t missing = 0;
+    require_strings(&labels->names);
+    REQUIRE(labels->names.count == labels->n_levels && labels->name);
+    for (int64_t i = 0; i < labels->n_cells; i++) {
+        REQUIRE(labels->level[i] >= -1 && labels->level[i] < labels->n_levels);
+        missing += labels->level[i] < 0;
+    }
+    REQUIRE(missing == labels->n_missing);
+}
+
+/* After a failure nothing is left. */
+static inline void require_no_labels(const struct io_labels *labels)
+{
+    REQUIRE(!labels->name && !labels->level && !labels->names.at && labels->n_cells == 0);
+}
+
+enum { MOST_VALUES = 1 << 22 };
+
+#endif
