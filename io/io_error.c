@@ -113,13 +113,26 @@ static void append(char *text, size_t size, const char *before, const char *name
 
 void io_suggest(char *text, size_t size, const char *wanted, const struct io_strings *names)
 {
-    enum { NEAREST = 3, FEW = 12 };
-    int limit = (int)strnlen(wanted, LONGEST) / 2, shown = 0;
+    enum { NEAREST = 3, FEW = 12, LOOKED_AT = 10000 };
+    int limit = (int)strnlen(wanted, LONGEST) / 2, shown = 0, far[NEAREST];
+    const char *near[NEAREST]; /* nearest first; of equally near ones the first */
     text[0] = 0;
-    for (int d = 0; d <= limit && shown < NEAREST; d++)
-        for (int64_t i = 0; i < names->count && i < 10000 && shown < NEAREST; i++)
-            if (distance(wanted, names->at[i]) == d)
-                append(text, size, shown++ ? ", " : "; nearest: ", names->at[i]);
+    for (int64_t i = 0; i < names->count && i < LOOKED_AT; i++) {
+        int d = distance(wanted, names->at[i]), place = shown;
+        while (place > 0 && far[place - 1] > d)
+            place--;
+        if (d > limit || place == NEAREST)
+            continue;
+        shown += shown < NEAREST;
+        for (int k = shown - 1; k > place; k--) {
+            near[k] = near[k - 1];
+            far[k] = far[k - 1];
+        }
+        near[place] = names->at[i];
+        far[place] = d;
+    }
+    for (int k = 0; k < shown; k++)
+        append(text, size, k ? ", " : "; nearest: ", near[k]);
     if (names->count > FEW) {
         size_t used = strlen(text);
         snprintf(text + used, size - used, "; there are %" PRId64 " names", names->count);
