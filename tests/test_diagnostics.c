@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* uni_diagnose against plain loops, and what it warns of: the rows P26, P27, P109 and P116 of user-pain.md, corrections that go
- * too far, and none for those that do not. */
+/* The numbers that uni_diagnose makes of an embedding before and after, against plain loops. */
 #include "product.h"
 #include "testing.h"
 
