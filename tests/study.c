@@ -36,6 +36,16 @@ void study_make(struct study *s, enum study_kind kind, int n_variables)
     }
 }
 
+void study_make_case(struct study *s, const struct problem_case *c)
+{
+    *s = (struct study){.n = 1};
+    made_case(&s->data, c, 1);
+    s->level[0] = malloc((size_t)s->data.n * sizeof(int32_t));
+    assert_non_null(s->level[0]);
+    memcpy(s->level[0], s->data.level, (size_t)s->data.n * sizeof(int32_t));
+    s->batch[0] = (struct uni_batch){.name = "batch", .n_cells = s->data.n, .n_levels = s->data.n_levels, .level = s->level[0]};
+}
+
 void study_weigh(struct study *s)
 {
     uint64_t state = 12;

@@ -27,6 +27,8 @@ struct study {
 };
 
 void study_make(struct study *s, enum study_kind kind, int n_variables);
+/* Of one variable, by a list that is the same everywhere. */
+void study_make_case(struct study *s, const struct problem_case *c);
 /* Draws weights of 0.25 to 4, and covariates that shift the cells. */
 void study_weigh(struct study *s);
 void study_covary(struct study *s, int n_covariates);

@@ -249,7 +249,6 @@ static int cpu_open(struct uni_backend *b, const struct uni_problem *p, const st
     TRY(uni_arena_open(&c->arena, list, ARRAYS, "the cells"));
     c->bias = c->Yt + c->shape.D * c->shape.Kv;
     c->past = uni_cpu_past(p);
-    c->draws = p->seed;
     for (int64_t k = 0; k < p->K; k++)
         c->sigma[k] = (float)p->sigma[k];
     c->source = source;

@@ -35,7 +35,9 @@ static void draw(struct uni_cpu *c)
 {
     const struct uni_problem *p = c->p;
     int64_t left[1024];
-    uint64_t state = c->draws++ * 0xD1B54A32D192ED03u;
+    uint64_t state = p->seed; /* hashed first: seeds that follow each other must not share draws */
+    state = random_bits(&state) + c->draws++;
+    state = random_bits(&state);
     for (int64_t q = 0; q < p->blocks; q++)
         left[q] = p->N * (q + 1) / p->blocks - p->N * q / p->blocks;
     for (int64_t i = 0; i < p->N; i++) {
