@@ -214,8 +214,8 @@ UNI_API UNI_MUST_USE int uni_run(struct uni_harmony *run);
 
 /* Arrays that can be read after uni_run. B: levels of all variables in order, those without cells included (their rows are zeros);
    with combine those of the one variable, in the order of their first cells;
-   cells in the caller's order; all C order. After a run that changed nothing (one level, no rounds) there is only UNI_CORRECTED to be
-   read; shapes are known from uni_open on. */
+   cells in the caller's order; all C order. After a run that changed nothing (one level, no rounds) there are only UNI_CORRECTED and
+   UNI_GIVEN to be read; shapes are known from uni_open on. */
 enum uni_array {
     UNI_CORRECTED,   /* float  (n_cells, n_dims)  the embedding with the batch effect removed; missing cells as they came */
     UNI_ASSIGNMENTS, /* float  (n_cells, K)       R, rows sum to 1; rows of skipped cells are zeros */
@@ -229,8 +229,9 @@ enum uni_array {
     UNI_THETA,       /* double (B)                theta per level, after tau */
     UNI_SIGMA,       /* double (K) */
     UNI_BLOCKS,      /* int32  (n_cells)          the block of each cell in the last sweep; -1 for skipped cells */
-    UNI_SLOPES       /* float  (X, K, n_dims)     of X covariates: what a cell loses per unit of assignment and of the centred, scaled
+    UNI_SLOPES,      /* float  (X, K, n_dims)     of X covariates: what a cell loses per unit of assignment and of the centred, scaled
                         covariate */
+    UNI_GIVEN        /* float  (n_cells, n_dims)  the embedding as it was given */
 };
 
 /* Shape of an array of this run; unused entries are 1. */

@@ -18,14 +18,16 @@ static const char *const names[] = {"the corrected embedding",
                                     "theta",
                                     "sigma",
                                     "the blocks",
-                                    "the slopes"};
+                                    "the slopes",
+                                    "the embedding as given"};
 
 int uni_shape(const struct uni_harmony *h, enum uni_array what, int64_t shape[3])
 {
     const struct uni_problem *p = &h->cells.problem;
     const int64_t shapes[][3] = {{p->N_all, p->D, 1}, {p->N_all, p->K, 1}, {p->K, p->D, 1},  {p->K, p->D, 1},
                                  {p->B, p->K, 1},     {p->B, p->K, 1},     {p->B, p->K, 1},  {p->B, p->K, p->D},
-                                 {p->B, 1, 1},        {p->K, 1, 1},        {p->N_all, 1, 1}, {p->X, p->K, p->D}};
+                                 {p->B, 1, 1},        {p->K, 1, 1},        {p->N_all, 1, 1}, {p->X, p->K, p->D},
+                                 {p->N_all, p->D, 1}};
     if ((int)what < 0 || (size_t)what >= sizeof shapes / sizeof *shapes)
         return uni_fail(UNI_INPUT, "there is no array number %d", (int)what);
     memcpy(shape, shapes[what], sizeof shapes[0]);
@@ -34,7 +36,7 @@ int uni_shape(const struct uni_harmony *h, enum uni_array what, int64_t shape[3]
 
 static int is_float(enum uni_array what)
 {
-    return what <= UNI_START || what == UNI_CORRECTION || what == UNI_SLOPES;
+    return what <= UNI_START || what == UNI_CORRECTION || what >= UNI_SLOPES;
 }
 
 /* Not a number, whatever the element: stale values are never taken for a result. */
@@ -128,6 +130,8 @@ static int read_array(struct uni_harmony *h, enum uni_array what, void *dst)
     struct uni_backend *b = &h->backend;
     if (what == UNI_CORRECTED)
         return b->read(b, UNI_CELLS_CORRECTED, h->n_rounds ? &h->shift : NULL, dst);
+    if (what == UNI_GIVEN)
+        return b->read(b, UNI_CELLS_CORRECTED, NULL, dst);
     if (what == UNI_BLOCKS)
         return b->read(b, UNI_CELLS_BLOCK, NULL, dst);
     if (h->n_rounds == 0)
@@ -138,7 +142,7 @@ static int read_array(struct uni_harmony *h, enum uni_array what, void *dst)
 /* A row for every cell: these are what uni_take moves. */
 static int is_of_cells(enum uni_array what)
 {
-    return what == UNI_CORRECTED || what == UNI_ASSIGNMENTS || what == UNI_BLOCKS;
+    return what == UNI_CORRECTED || what == UNI_ASSIGNMENTS || what == UNI_BLOCKS || what == UNI_GIVEN;
 }
 
 static int readable(const struct uni_harmony *h, enum uni_array what)

@@ -183,6 +183,16 @@ static void say_types_merged(struct sentence *s, const struct uni_diagnose_work 
     SAY(s, ": of their distance within a batch %.0f %% is left", 100 * r->value);
 }
 
+/* Names may hold anything; a sentence may go to a terminal. 0xc2 0x80 to 0x9f is UTF-8 for control characters too. */
+static void make_printable(char *text)
+{
+    for (unsigned char *at = (unsigned char *)text; *at; at++)
+        if (*at < 0x20 || *at == 0x7f)
+            *at = '?';
+        else if (*at == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0)
+            at[0] = at[1] = '?';
+}
+
 /* Lists the worst, and counts the rest. */
 static void list(struct finder *f, void (*say)(struct sentence *, const struct uni_diagnose_work *, const struct uni_ranked *))
 {
@@ -198,6 +208,7 @@ static void list(struct finder *f, void (*say)(struct sentence *, const struct u
         say(&s, w, r);
         if (more)
             SAY(&s, " (and %lld more like this)", (long long)more);
+        make_printable(s.text);
         w->findings[at] = (struct uni_finding){f->kind, names[f->kind], r->row, r->other, r->value, r->threshold, more, s.text};
     }
 }

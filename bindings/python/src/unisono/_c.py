@@ -53,7 +53,8 @@ class Array(IntEnum):
         SIGMA,
         BLOCKS,
         SLOPES,
-    ) = range(12)
+        GIVEN,
+    ) = range(13)
 
 
 class Reason(IntEnum):
@@ -247,6 +248,98 @@ class BackendInfo(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("usable", c_int), ("detail", c_char * 160)]
 
 
+class LevelDiagnosis(ctypes.Structure):
+    _name_ = "uni_level_diagnosis"
+    _fields_ = [
+        ("name", c_char_p),
+        ("variable", c_int),
+        ("level", c_int64),
+        ("cells", c_int64),
+        ("length_median", c_double),
+        ("length_rms", c_double),
+        ("length_999", c_double),
+        ("length_max", c_double),
+        ("distance", c_double),
+        ("spread", c_double),
+        ("spread_kept", c_double),
+        ("uncorrected", c_double),
+        ("pruned", c_int64),
+        ("thin", c_int64),
+        ("thin_mass", c_double),
+    ]
+
+
+class ClusterDiagnosis(ctypes.Structure):
+    _name_ = "uni_cluster_diagnosis"
+    _fields_ = [
+        ("mass", c_double),
+        ("length_median", c_double),
+        ("length_max", c_double),
+        ("longest", c_int64),
+        ("mixing", c_double),
+        ("levels", c_int64),
+        ("pruned", c_int64),
+        ("thin", c_int64),
+    ]
+
+
+class TypeDiagnosis(ctypes.Structure):
+    _name_ = "uni_type_diagnosis"
+    _fields_ = [
+        ("name", c_char_p),
+        ("cells", c_int64),
+        ("levels", c_int64 * MAX_VARIABLES),
+        ("length_median", c_double),
+        ("length_999", c_double),
+        ("moved", c_double),
+        ("spread", c_double),
+        ("removed", c_double),
+        ("nearest", c_int64),
+        ("nearest_before", c_double),
+        ("nearest_after", c_double),
+    ]
+
+
+class Finding(ctypes.Structure):
+    _name_ = "uni_finding"
+    _fields_ = [
+        ("kind", c_int),
+        ("name", c_char_p),
+        ("row", c_int64),
+        ("other", c_int64),
+        ("value", c_double),
+        ("threshold", c_double),
+        ("more", c_int64),
+        ("text", c_char_p),
+    ]
+
+
+class Diagnosis(ctypes.Structure):
+    _name_ = "uni_diagnosis"
+    _fields_ = [
+        ("n_cells", c_int64),
+        ("n_skipped", c_int64),
+        ("n_dims", c_int64),
+        ("n_variables", c_int64),
+        ("n_levels", c_int64),
+        ("n_clusters", c_int64),
+        ("n_types", c_int64),
+        ("n_findings", c_int64),
+        ("length_median", c_double),
+        ("length_rms", c_double),
+        ("length_999", c_double),
+        ("length_max", c_double),
+        ("levels", POINTER(LevelDiagnosis)),
+        ("clusters", POINTER(ClusterDiagnosis)),
+        ("observed", POINTER(c_double)),
+        ("expected", POINTER(c_double)),
+        ("length", POINTER(c_double)),
+        ("lambda", POINTER(c_double)),
+        ("types", POINTER(TypeDiagnosis)),
+        ("findings", POINTER(Finding)),
+    ]
+
+
 STRUCTS = (
     Matrix,
     Batch,
@@ -260,6 +353,11 @@ STRUCTS = (
     Round,
     Summary,
     BackendInfo,
+    LevelDiagnosis,
+    ClusterDiagnosis,
+    TypeDiagnosis,
+    Finding,
+    Diagnosis,
 )
 ENUMS = (Status, Dtype, Kind, Array, Reason)
 
@@ -281,6 +379,20 @@ _PROTOTYPES = {
     "uni_read": (c_int, [c_void_p, c_int, c_void_p]),
     "uni_summary": (POINTER(Summary), [c_void_p]),
     "uni_close": (None, [c_void_p]),
+    "uni_diagnose": (
+        c_int,
+        [
+            POINTER(POINTER(Diagnosis)),
+            c_void_p,
+            POINTER(Matrix),
+            POINTER(Matrix),
+            POINTER(Batch),
+            c_int,
+            POINTER(Batch),
+            c_int64,
+        ],
+    ),
+    "uni_diagnosis_close": (None, [POINTER(Diagnosis)]),
     "uni_backend_at": (c_int, [c_int, POINTER(BackendInfo)]),
 }
 
