@@ -3,8 +3,7 @@
 
 #include <math.h>
 
-/* Length of the UTF-8 sequence at s, 0 when it is none (overlong forms, surrogates and numbers past U+10FFFF are none). */
-static int utf8_length(const unsigned char *s)
+int json_utf8(const unsigned char *s)
 {
     if (s[0] < 0x80)
         return 1;
@@ -23,7 +22,7 @@ static void quoted(FILE *out, const char *text)
 {
     fputc('"', out);
     for (const unsigned char *s = (const unsigned char *)text; *s;) {
-        int n = utf8_length(s);
+        int n = json_utf8(s);
         if (!n)
             fputs("\\ufffd", out), n = 1;
         else if (*s == '"' || *s == '\\')

@@ -19,4 +19,7 @@ void json_real(struct json *, const char *key, double value);     /* NaN and Inf
 void json_whole(struct json *, const char *key, int64_t value);
 void json_bool(struct json *, const char *key, int value);
 
+/* Length of the UTF-8 sequence at s, 0 when it is none (overlong forms, surrogates and numbers past U+10FFFF are none). */
+int json_utf8(const unsigned char *s);
+
 #endif
