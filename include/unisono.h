@@ -151,7 +151,7 @@ struct uni_options {
     int64_t threads;                                 /* 0: the CPUs that this process may use */
     const float *centroids;                          /* (n_centroids, n_dims) to start from instead of seeding, or NULL; any length */
     int64_t n_centroids;                             /* sets K; n_clusters must then be 0 or the same */
-    const double *weights;                           /* (n_weights) what each cell counts, > 0: 2 is the cell twice; or NULL; read during uni_open */
+    const double *weights;                           /* (n_weights) what each cell counts, 1e-12 to 1e12: 2 is the cell twice; or NULL; read during uni_open */
     int64_t n_weights;                               /* must be the embedding's cells */
     const struct uni_covariate *covariates;          /* (n_covariates) or NULL; read during uni_open */
     int n_covariates;                                /* at most UNI_MAX_VARIABLES */

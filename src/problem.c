@@ -36,8 +36,8 @@ static int check_per_cell(int64_t n_cells, const struct uni_options *o)
     if (o->weights && o->n_weights != n_cells)
         return uni_fail(UNI_INPUT, "%lld weights for %lld cells; give one per cell", (long long)o->n_weights, (long long)n_cells);
     for (int64_t i = 0; o->weights && i < n_cells; i++)
-        if (!(o->weights[i] > 0 && o->weights[i] <= 1e12))
-            return uni_fail(UNI_INPUT, "the weight of cell %lld (from 1) is %g; it must be > 0, at most 1e12", (long long)i + 1,
+        if (!(o->weights[i] >= 1e-12 && o->weights[i] <= 1e12)) /* far within float32 */
+            return uni_fail(UNI_INPUT, "the weight of cell %lld (from 1) is %g; it must be 1e-12 to 1e12", (long long)i + 1,
                             o->weights[i]);
     if (o->n_covariates < 0 || o->n_covariates > UNI_MAX_VARIABLES || (o->n_covariates && !o->covariates))
         return uni_fail(UNI_INPUT, "%d covariates; give 0 to %d", o->n_covariates, UNI_MAX_VARIABLES);
