@@ -3,6 +3,7 @@
 #   make         build/unisono
 #   make demo    a made-up atlas, integrated, and what changed in words
 #   make test    everything, closing with "N passed, N failed"
+#   make test-large   what takes millions of cells and 9 GB; not part of the above
 BUILD ?= build
 CMAKE_FLAGS ?=
 JOBS ?= 2
@@ -25,10 +26,13 @@ test:
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@tests/run $(BUILD) $(JOBS)
 
+test-large:
+	@bench/large
+
 install: all
 	cmake --install $(BUILD)
 
 clean:
 	rm -rf $(BUILD) demo
 
-.PHONY: all demo test install clean
+.PHONY: all demo test test-large install clean
