@@ -12,20 +12,19 @@ static int failed_io(void)
     return say_failed("%s", io_error());
 }
 
-static int failed_library(int status)
+int failed_library(int status)
 {
     const char *sentence = uni_last_error();
     return status == UNI_OPTION ? say_usage("%s", sentence) : say_failed("%s", sentence);
 }
 
-static void show_warnings(struct integrate *job)
+void show_warnings(struct integrate *job, const struct uni_summary *s)
 {
-    job->summary = uni_summary(job->run);
-    for (; job->n_warned < job->summary->n_warnings; job->n_warned++) {
+    for (; job->n_warned < s->n_warnings; job->n_warned++) {
         if (job->options.level < 0)
             continue;
         progress_clear(&job->progress);
-        say_warning("%s", job->summary->warnings[job->n_warned]);
+        say_warning("%s", s->warnings[job->n_warned]);
     }
 }
 
@@ -60,35 +59,13 @@ static int check_targets(struct integrate *job)
     return status != EXIT_DONE || !o->model ? status : model_check(o);
 }
 
-/* cells: the names that a table's rows are put in the order of, or NULL. */
-static int load_labels(struct integrate *job, const struct io_strings *cells)
-{
-    const struct integrate_options *o = &job->options;
-    double start = seconds_wall();
-    for (int i = 0; i < o->n_batches; i++) {
-        struct io_labels *l = &job->labels[i];
-        io_labels_close(l);
-        memset(l, 0, sizeof *l);
-        if (o->meta ? io_labels_table(l, o->meta, o->batch[i], cells, o->method.force)
-                    : io_labels_h5ad(l, o->input, o->batch[i], o->method.force))
-            return failed_io();
-        job->batches[i] = (struct uni_batch){.name = l->name,
-                                             .n_cells = l->n_cells,
-                                             .n_levels = l->n_levels,
-                                             .level = l->level,
-                                             .level_names = l->names.count ? (const char *const *)l->names.at : NULL};
-    }
-    job->seconds.labels += seconds_wall() - start;
-    return EXIT_DONE;
-}
-
 static int look_at_input(struct integrate *job)
 {
     job->memory_left = memory_available();
     if (io_matrix_open(&job->matrix, job->options.input, job->options.basis))
         return failed_io();
     job->matrix.skip_names = !job->options.meta && job->output_format != IO_TABLE;
-    return load_labels(job, NULL);
+    return columns_load(job, NULL);
 }
 
 static int load_centroids(struct integrate *job)
@@ -121,8 +98,26 @@ static int64_t greater(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* What will be held at the worst moment: the values with what reading takes, or with the run, one array of the model and the
- * names. */
+/* Of one run: the values with what reading takes, or with the run, one array of the model and the names. */
+static void predict_one(struct integrate *job, int64_t names)
+{
+    const struct integrate_options *o = &job->options;
+    const struct io_matrix *m = &job->matrix;
+    int64_t values = m->n_cells * m->n_dims * (int64_t)sizeof(float);
+    int64_t model = o->model ? model_bytes(&job->plan) : 0;
+    job->memory_needed = values + greater(m->source_bytes, job->plan.bytes + names + model);
+    /* Where that is too much: the values are freed once the run has its own, and the result is made in their place. That takes no
+       less address space. */
+    int64_t lean = names + greater(values + greater(m->source_bytes, job->plan.bytes_open), job->plan.bytes),
+            space = memory_address_space();
+    int short_of_memory = job->memory_left >= 0 && job->memory_needed > job->memory_left && lean <= job->memory_left &&
+                          (space < 0 || job->memory_needed <= space);
+    job->lean = !o->model && (o->low_memory || short_of_memory);
+    if (job->lean)
+        job->memory_needed = lean;
+}
+
+/* What will be held at the worst moment. */
 static int predict(struct integrate *job)
 {
     const struct integrate_options *o = &job->options;
@@ -135,17 +130,11 @@ static int predict(struct integrate *job)
     if (status)
         return failed_library(status);
     int64_t names = m->skip_names || job->input_format == IO_NPY ? 0 : 32 * m->n_cells;
-    int64_t values = m->n_cells * m->n_dims * (int64_t)sizeof(float);
-    job->memory_needed = values + greater(m->source_bytes, job->plan.bytes + names + (o->model ? model_bytes(&job->plan) : 0));
-    /* Where that is too much: the values are freed once the run has its own, and the result is made in their place. That takes no
-       less address space. */
-    int64_t lean = names + greater(values + greater(m->source_bytes, job->plan.bytes_open), job->plan.bytes),
-            space = memory_address_space();
-    int short_of_memory = job->memory_left >= 0 && job->memory_needed > job->memory_left && lean <= job->memory_left &&
-                          (space < 0 || job->memory_needed <= space);
-    job->lean = !o->model && (o->low_memory || short_of_memory);
-    if (job->lean)
-        job->memory_needed = lean;
+    names += 8 * m->n_cells * (o->n_regress + (o->weights != NULL));
+    if (!o->within)
+        predict_one(job, names);
+    else if ((status = within_plan(job, names, &job->memory_needed)) != EXIT_DONE)
+        return status;
     if (job->memory_left >= 0 && job->memory_needed > job->memory_left && !o->dry_run)
         return say_failed("%s: this takes %s of memory, and %s are available", o->input,
                           say_bytes(need, (double)job->memory_needed), say_bytes(left, (double)job->memory_left));
@@ -158,6 +147,8 @@ static int answer_dry_run(const struct integrate *job)
     printf("cells: %lld\ndims: %lld\nlevels: %lld\nclusters: %lld\n", (long long)p->n_cells, (long long)p->n_dims,
            (long long)p->n_levels, (long long)p->n_clusters);
     printf("backend: %s\nthreads: %lld\nmemory: %lld bytes\n", p->backend, (long long)p->threads, (long long)job->memory_needed);
+    if (job->options.within)
+        printf("runs: %lld\nlargest run: %lld cells\n", (long long)job->n_runs, (long long)job->largest_run);
     if (job->memory_left >= 0)
         printf("available: %lld bytes\nfits: %s\n", (long long)job->memory_left,
                job->memory_needed <= job->memory_left ? "yes" : "no");
@@ -180,11 +171,13 @@ static int load_embedding(struct integrate *job)
     }
     job->seconds.read = seconds_wall() - start;
     /* Now the cells have names; a table's rows are put in their order. */
-    return o->meta && job->matrix.cells.count ? load_labels(job, &job->matrix.cells) : EXIT_DONE;
+    return o->meta && job->matrix.cells.count ? columns_load(job, &job->matrix.cells) : EXIT_DONE;
 }
 
 static int run_method(struct integrate *job)
 {
+    if (job->options.within)
+        return within_run(job);
     struct uni_options *method = &job->options.method;
     struct uni_matrix embedding = {
         .data = job->values, .dtype = UNI_FLOAT32, .n_cells = job->matrix.n_cells, .n_dims = job->matrix.n_dims};
@@ -197,7 +190,7 @@ static int run_method(struct integrate *job)
         progress_clear(&job->progress);
         return failed_library(status);
     }
-    show_warnings(job);
+    show_warnings(job, uni_summary(job->run));
     if (job->lean) {
         free(job->values);
         job->values = NULL;
@@ -214,7 +207,11 @@ static int run_method(struct integrate *job)
     progress_clear(&job->progress);
     if (status)
         return failed_library(status);
-    show_warnings(job);
+    job->summary = uni_summary(job->run);
+    show_warnings(job, job->summary);
+    job->whole = (struct integrate_run){.cells = job->matrix.n_cells, .summary = job->summary};
+    job->runs = &job->whole;
+    job->n_runs = 1;
     return EXIT_DONE;
 }
 
@@ -264,15 +261,40 @@ static const char *plural(int64_t n)
     return n == 1 ? "" : "s";
 }
 
+/* What was done beyond the defaults that change the method: ", flavor harmony1, regress depth". */
+static void put_method(char *text, size_t size, const struct integrate *job)
+{
+    static const char *const named[] = {"flavor", "compat", "update", "combine", "overcorrect"};
+    const struct integrate_options *o = &job->options;
+    struct uni_options usual;
+    char now[64], before[64];
+    size_t used = 0;
+    uni_options_init(&usual, sizeof usual);
+    text[0] = 0;
+    for (size_t i = 0; i < sizeof named / sizeof named[0] && used < size; i++) {
+        if (!uni_options_get(&o->method, named[i], now, sizeof now) &&
+            !uni_options_get(&usual, named[i], before, sizeof before) && strcmp(now, before) != 0)
+            used += (size_t)snprintf(text + used, size - used, strcmp(now, "yes") ? ", %s %s" : ", %s", named[i], now);
+    }
+    for (int x = 0; x < o->n_regress && used < size; x++)
+        used += (size_t)snprintf(text + used, size - used, ", regress %s", o->regress[x]);
+    if (o->weights && used < size)
+        used += (size_t)snprintf(text + used, size - used, ", weights %s", o->weights);
+    if (o->within && used < size)
+        snprintf(text + used, size - used, ", within %s", o->within);
+}
+
 static void last_line(const struct integrate *job)
 {
     const struct uni_summary *s = job->summary;
-    char memory[32];
-    say("%lld cells x %lld dim%s, %lld level%s, %lld cluster%s; %lld round%s, %s; %s, %lld thread%s; %.2f s wall, %.2f s CPU, %s "
+    char memory[32], method[512];
+    put_method(method, sizeof method, job);
+    say("%lld cells x %lld dim%s, %lld level%s, %lld cluster%s%s; %lld round%s, %s; %s, %lld thread%s; %.2f s wall, %.2f s CPU, "
+        "%s "
         "peak memory",
         (long long)s->n_cells, (long long)s->n_dims, plural(s->n_dims), (long long)s->n_levels, plural(s->n_levels),
-        (long long)s->n_clusters, plural(s->n_clusters), (long long)s->n_rounds, plural(s->n_rounds), s->reason_text, s->backend,
-        (long long)s->threads, plural(s->threads), seconds_wall() - job->seconds.start, seconds_cpu(),
+        (long long)s->n_clusters, plural(s->n_clusters), method, (long long)s->n_rounds, plural(s->n_rounds), s->reason_text,
+        s->backend, (long long)s->threads, plural(s->threads), seconds_wall() - job->seconds.start, seconds_cpu(),
         say_bytes(memory, (double)memory_peak()));
 }
 
@@ -298,8 +320,8 @@ static void integrate_close(struct integrate *job)
     free(job->values);
     free(job->centroids);
     io_matrix_close(&job->matrix);
-    for (int i = 0; i < UNI_MAX_VARIABLES; i++)
-        io_labels_close(&job->labels[i]);
+    columns_close(job);
+    within_close(job);
 }
 
 int integrate_main(int argc, char **argv)

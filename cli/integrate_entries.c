@@ -45,26 +45,60 @@ static int add_number(struct entries *e, const char *name, int64_t number)
     return 0;
 }
 
-/* A member of every struct of an array; whole: the member is an int64_t, else a double. Without rows there is no entry. */
-static int add_column(struct entries *e, const char *name, const void *rows, int64_t n, size_t size, size_t member, int whole)
+/* n numbers of which the entry takes hold; without any there is no entry. */
+static int add_values(struct entries *e, const char *name, double *values, int64_t n, int whole)
 {
-    if (n == 0)
+    if (n == 0) {
+        free(values);
         return 0;
-    double *values = keep(e, malloc((size_t)n * sizeof *values));
-    struct io_entry *entry = values ? next(e, name) : NULL;
+    }
+    struct io_entry *entry = keep(e, values) ? next(e, name) : NULL;
     if (!entry)
         return -1;
-    for (int64_t i = 0; i < n; i++) {
-        const char *at = (const char *)rows + (size_t)i * size + member;
-        if (whole)
-            values[i] = (double)*(const int64_t *)(const void *)at;
-        else
-            values[i] = *(const double *)(const void *)at;
-    }
     entry->values = values;
     entry->count = n;
     entry->integer = whole;
     return 0;
+}
+
+/* Arrays that every run has. */
+enum array { ROUNDS, SWEEPS };
+
+static int64_t array_of(const struct integrate_run *run, enum array array, const char **rows, size_t *size)
+{
+    const struct uni_summary *s = run->summary;
+    *rows = array == ROUNDS ? (const char *)s->rounds : (const char *)s->objectives;
+    *size = array == ROUNDS ? sizeof *s->rounds : sizeof *s->objectives;
+    return array == ROUNDS ? s->n_rounds : s->n_objectives;
+}
+
+/* A member of every struct of the runs' arrays, one run after another; whole: it is an int64_t, else a double; RUN: the run's
+   number, from 1. */
+#define RUN SIZE_MAX
+static int add_column(struct entries *e, const struct integrate *job, const char *name, enum array array, size_t member,
+                      int whole)
+{
+    const char *rows;
+    size_t size;
+    int64_t n = 0, at = 0;
+    for (int64_t r = 0; r < job->n_runs; r++)
+        n += array_of(&job->runs[r], array, &rows, &size);
+    double *values = malloc((size_t)n * sizeof *values + 1);
+    if (!values)
+        return -1;
+    for (int64_t r = 0; r < job->n_runs; r++) {
+        int64_t count = array_of(&job->runs[r], array, &rows, &size);
+        for (int64_t i = 0; i < count; i++) {
+            const char *place = rows + (size_t)i * size + (member == RUN ? 0 : member);
+            if (member == RUN)
+                values[at++] = (double)(r + 1);
+            else if (whole)
+                values[at++] = (double)*(const int64_t *)(const void *)place;
+            else
+                values[at++] = *(const double *)(const void *)place;
+        }
+    }
+    return add_values(e, name, values, n, whole);
 }
 
 static int add_parameters(struct entries *e, const struct uni_options *method)
@@ -95,16 +129,54 @@ static char *joined(const char *const *texts, int64_t n, const char *between)
     return all;
 }
 
-#define ROUND(name, member, whole)                                                                                               \
-    add_column(e, name, s->rounds, s->n_rounds, sizeof *s->rounds, offsetof(struct uni_round, member), whole)
-#define SWEEP(name, member, whole)                                                                                               \
-    add_column(e, name, s->objectives, s->n_objectives, sizeof *s->objectives, offsetof(struct uni_objective, member), whole)
+#define ROUND(name, member, whole) add_column(e, job, name, ROUNDS, offsetof(struct uni_round, member), whole)
+#define SWEEP(name, member, whole) add_column(e, job, name, SWEEPS, offsetof(struct uni_objective, member), whole)
+
+static int add_tables(struct entries *e, const struct integrate *job)
+{
+    int bad = job->options.within &&
+              (add_column(e, job, "rounds/run", ROUNDS, RUN, 1) || add_column(e, job, "trace/run", SWEEPS, RUN, 1));
+    bad = bad || ROUND("rounds/sweeps", sweeps, 1) || ROUND("rounds/objective", objective, 0) ||
+          ROUND("rounds/objective_change", objective_change, 0) || ROUND("rounds/change", change, 0) ||
+          ROUND("rounds/pruned_pairs", pruned_pairs, 1) || ROUND("rounds/skipped_clusters", skipped_clusters, 1);
+    bad = bad || SWEEP("trace/round", round, 1) || SWEEP("trace/sweep", sweep, 1) || SWEEP("trace/objective", total, 0);
+    if (!bad && job->options.method.terms)
+        bad =
+            SWEEP("trace/distance", distance, 0) || SWEEP("trace/entropy", entropy, 0) || SWEEP("trace/diversity", diversity, 0);
+    return bad;
+}
+
+/* A text of every run, one a line, or a number. */
+static int add_runs(struct entries *e, const struct integrate *job)
+{
+    int64_t n = job->n_runs;
+    const char **level = keep(e, calloc((size_t)n + 1, sizeof *level)), **reason = keep(e, calloc((size_t)n + 1, sizeof *reason));
+    double *cells = malloc((size_t)n * sizeof *cells + 1), *clusters = malloc((size_t)n * sizeof *clusters + 1);
+    if (!level || !reason || !cells || !clusters) {
+        free(cells);
+        free(clusters);
+        return -1;
+    }
+    for (int64_t r = 0; r < n; r++) {
+        const struct integrate_run *run = &job->runs[r];
+        level[r] = run->level;
+        reason[r] = run->summary->reason_text;
+        cells[r] = (double)run->cells;
+        clusters[r] = (double)run->summary->n_clusters;
+    }
+    int bad = add_values(e, "runs/cells", cells, n, 1);
+    bad = add_values(e, "runs/n_clusters", clusters, n, 1) || bad;
+    return bad || add_text(e, "within", job->options.within) || add_text(e, "runs/level", keep(e, joined(level, n, "\n"))) ||
+           add_text(e, "runs/reason", keep(e, joined(reason, n, "\n")));
+}
 
 static int add_all(struct entries *e, const struct integrate *job)
 {
     const struct integrate_options *o = &job->options;
     const struct uni_summary *s = job->summary;
-    int bad = add_text(e, "method", "harmony2") || add_text(e, "program", "unisono") || add_text(e, "version", uni_version()) ||
+    char *method = keep(e, calloc(1, 64));
+    int bad = !method || uni_options_get(&o->method, "flavor", method, 64) || add_text(e, "method", method) ||
+              add_text(e, "program", "unisono") || add_text(e, "version", uni_version()) ||
               add_text(e, "batch", keep(e, joined(o->batch, o->n_batches, ","))) || add_text(e, "backend", s->backend) ||
               add_text(e, "reason", s->reason_text) || add_number(e, "threads", s->threads) ||
               add_number(e, "seed", o->method.seed) || add_number(e, "n_clusters", s->n_clusters) ||
@@ -112,16 +184,15 @@ static int add_all(struct entries *e, const struct integrate *job)
               add_parameters(e, &o->method);
     if (!bad && job->input_format == IO_H5AD)
         bad = add_text(e, "basis", o->basis);
+    if (!bad && o->n_regress)
+        bad = add_text(e, "regress", keep(e, joined(o->regress, o->n_regress, ",")));
+    if (!bad && o->weights)
+        bad = add_text(e, "weights", o->weights);
+    if (!bad && o->within)
+        bad = add_runs(e, job);
     if (!bad && s->n_warnings)
         bad = add_text(e, "warnings", keep(e, joined(s->warnings, s->n_warnings, "\n")));
-    bad = bad || ROUND("rounds/sweeps", sweeps, 1) || ROUND("rounds/objective", objective, 0) ||
-          ROUND("rounds/objective_change", objective_change, 0) || ROUND("rounds/change", change, 0) ||
-          ROUND("rounds/pruned_pairs", pruned_pairs, 1) || ROUND("rounds/skipped_clusters", skipped_clusters, 1);
-    bad = bad || SWEEP("trace/round", round, 1) || SWEEP("trace/sweep", sweep, 1) || SWEEP("trace/objective", total, 0);
-    if (!bad && o->method.terms)
-        bad =
-            SWEEP("trace/distance", distance, 0) || SWEEP("trace/entropy", entropy, 0) || SWEEP("trace/diversity", diversity, 0);
-    return bad;
+    return bad || add_tables(e, job);
 }
 
 int entries_open(struct entries *e, const struct integrate *job)

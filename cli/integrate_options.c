@@ -8,6 +8,9 @@ static const char default_basis[] = "X_pca", default_key[] = "X_pca_harmony";
 
 enum {
     BATCH,
+    REGRESS,
+    WEIGHTS,
+    WITHIN,
     META,
     OUTPUT,
     IN_PLACE,
@@ -25,29 +28,45 @@ enum {
     METHOD
 };
 
-static const struct argument own[] = {
-    {"batch", 0, BATCH, "COLUMN", NULL, NULL, "column with the batch labels; repeat for several batch variables"},
-    {"meta", 0, META, "FILE", NULL, NULL, "table with a row per cell, needed where the input is no .h5ad"},
+static const struct argument of_columns[] = {
+    {"batch", 0, BATCH, "COLUMN", NULL, NULL, "labels of a batch variable; repeat for several"},
+    {"regress", 0, REGRESS, "COLUMN", NULL, NULL,
+     "numbers to regress out within clusters, such as log counts; repeat for several (docs/method.md: when not to)"},
+    {"weights", 0, WEIGHTS, "COLUMN", NULL, NULL, "what each cell counts, > 0: 2 is the cell twice"},
+    {"within", 0, WITHIN, "COLUMN", NULL, NULL, "integrate every level of this column for itself"},
+    {"meta", 0, META, "FILE", NULL, NULL, "table with these columns and a row per cell, needed where the input is no .h5ad"},
+    {NULL, 0, 0, NULL, NULL, NULL, NULL},
+};
+static const struct argument of_files[] = {
     {"output", 'o', OUTPUT, "OUT", NULL, NULL, "file to write"},
     {"in-place", 0, IN_PLACE, NULL, NULL, NULL, "write into the input .h5ad (a clone of it replaces it at the end)"},
-    {"dry-run", 0, DRY_RUN, NULL, NULL, NULL, "print sizes, backend and memory, and stop"},
-    {"low-memory", 0, LOW_MEMORY, NULL, NULL, NULL,
-     "take some third less memory and a little longer (done anyway where memory is short)"},
+    {"overwrite", 'f', OVERWRITE, NULL, NULL, NULL, "overwrite files and entries that exist"},
     {"basis", 0, BASIS, "KEY", NULL, default_basis, "obsm entry to correct"},
     {"key-added", 0, KEY_ADDED, "KEY", NULL, default_key, "obsm and uns entry to write"},
     {"centroids", 0, CENTROIDS, "FILE.npy", NULL, NULL, "clusters x dims: start from these instead of seeding"},
     {"trace", 0, TRACE, "FILE.json", NULL, NULL, "parameters, sizes, times, objective of every sweep, rounds, warnings"},
     {"model", 0, MODEL, "FILE.npz", NULL, NULL, "assignments and tables of the result; a folder: .npy files in it"},
-    {"overwrite", 'f', OVERWRITE, NULL, NULL, NULL, "overwrite files and entries that exist"},
+    {NULL, 0, 0, NULL, NULL, NULL, NULL},
+};
+static const struct argument of_run[] = {
+    {"dry-run", 0, DRY_RUN, NULL, NULL, NULL, "print sizes, backend and memory, and stop"},
+    {"low-memory", 0, LOW_MEMORY, NULL, NULL, NULL,
+     "take some third less memory and a little longer (done anyway where memory is short)"},
     {"quiet", 'q', QUIET, NULL, NULL, NULL, "print nothing unless it fails"},
     {"verbose", 'v', VERBOSE, NULL, NULL, NULL, "print a line per round"},
     {"help", 'h', HELP, NULL, NULL, NULL, "show this"},
+    {NULL, 0, 0, NULL, NULL, NULL, NULL},
 };
-enum { N_OWN = sizeof own / sizeof own[0], N_MOST = N_OWN + 48, TEXT = 64 };
+static const struct {
+    const char *title;
+    const struct argument *rows;
+} groups[] = {{"Columns of obs, or of the table of --meta:", of_columns}, {"Files:", of_files}, {"Run:", of_run}};
+enum { N_GROUPS = sizeof groups / sizeof groups[0], N_MOST = 80, TEXT = 64 };
 
 struct table {
     struct argument rows[N_MOST + 1];
     char initial[N_MOST][TEXT];
+    const struct argument *method; /* where the library's begin */
 };
 
 static const char *value_name(const struct uni_option *o)
@@ -74,8 +93,10 @@ static void table_fill(struct table *t)
     const struct uni_option *o;
     int n = 0;
     uni_options_init(&defaults, sizeof defaults);
-    for (; n < N_OWN; n++)
-        t->rows[n] = own[n];
+    for (int g = 0; g < N_GROUPS; g++)
+        for (const struct argument *a = groups[g].rows; a->name; a++)
+            t->rows[n++] = *a;
+    t->method = t->rows + n;
     for (int i = 0; n < N_MOST && (o = uni_option_at(i)); i++, n++) {
         struct argument *a = &t->rows[n];
         *a = (struct argument){.name = o->name,
@@ -95,76 +116,104 @@ void integrate_help(FILE *out)
 {
     struct table t;
     table_fill(&t);
-    struct argument first[N_OWN + 1];
-    memcpy(first, t.rows, N_OWN * sizeof first[0]);
-    memset(&first[N_OWN], 0, sizeof first[0]);
     fputs("usage: unisono integrate IN --batch COLUMN [--batch COLUMN ...] (-o OUT | --in-place | --dry-run) [options]\n\n"
           "Removes the effect of the batch variables from an embedding (cells x dimensions) by Harmony v2.\n"
           "IN and OUT: .h5ad (AnnData), .npy, .tsv, .csv, and .gz of the last two (header line, an optional first column of cell "
           "names).\n\n",
           out);
-    arguments_help(out, first);
-    fputs("\nMethod:\n", out);
-    arguments_help(out, t.rows + N_OWN);
+    for (int g = 0; g < N_GROUPS; g++) {
+        fprintf(out, "%s\n", groups[g].title);
+        arguments_help(out, groups[g].rows);
+        fputs("\n", out);
+    }
+    fputs("Method (flavor and compat set further defaults; what is given beside them wins):\n", out);
+    arguments_help(out, t.method);
+}
+
+static const char **text_of(struct integrate_options *o, int id)
+{
+    switch (id) {
+    case WEIGHTS:
+        return &o->weights;
+    case WITHIN:
+        return &o->within;
+    case META:
+        return &o->meta;
+    case OUTPUT:
+        return &o->output;
+    case BASIS:
+        return &o->basis;
+    case KEY_ADDED:
+        return &o->key_added;
+    case CENTROIDS:
+        return &o->centroids;
+    case TRACE:
+        return &o->trace;
+    case MODEL:
+        return &o->model;
+    }
+    return NULL;
+}
+
+static int *flag_of(struct integrate_options *o, int id)
+{
+    switch (id) {
+    case IN_PLACE:
+        return &o->in_place;
+    case DRY_RUN:
+        return &o->dry_run;
+    case LOW_MEMORY:
+        return &o->low_memory;
+    case OVERWRITE:
+        return &o->overwrite;
+    case HELP:
+        return &o->help;
+    }
+    return NULL;
+}
+
+static int add_column(const char *column[UNI_MAX_VARIABLES], int *n, const struct argument *option, const char *value)
+{
+    if (*n == UNI_MAX_VARIABLES)
+        return say_usage("--%s %s is one too many: at most %d columns", option->name, value, UNI_MAX_VARIABLES);
+    column[(*n)++] = value;
+    return EXIT_DONE;
 }
 
 static int set_own(struct integrate_options *o, const struct argument *option, const char *value)
 {
-    switch (option->id) {
-    case BATCH:
-        if (o->n_batches == UNI_MAX_VARIABLES)
-            return say_usage("--batch %s is one too many: at most %d batch variables", value, UNI_MAX_VARIABLES);
-        o->batch[o->n_batches++] = value;
-        break;
-    case META:
-        o->meta = value;
-        break;
-    case OUTPUT:
-        o->output = value;
-        break;
-    case IN_PLACE:
-        o->in_place = 1;
-        break;
-    case DRY_RUN:
-        o->dry_run = 1;
-        break;
-    case LOW_MEMORY:
-        o->low_memory = 1;
-        break;
-    case BASIS:
-        o->basis = value;
-        break;
-    case KEY_ADDED:
-        o->key_added = value;
-        break;
-    case CENTROIDS:
-        o->centroids = value;
-        break;
-    case TRACE:
-        o->trace = value;
-        break;
-    case MODEL:
-        o->model = value;
-        break;
-    case OVERWRITE:
-        o->overwrite = 1;
-        break;
-    case QUIET:
-        o->level = -1;
-        break;
-    case VERBOSE:
-        o->level = 1;
-        break;
-    case HELP:
-        o->help = 1;
-        break;
-    }
+    if (option->id == BATCH)
+        return add_column(o->batch, &o->n_batches, option, value);
+    if (option->id == REGRESS)
+        return add_column(o->regress, &o->n_regress, option, value);
+    if (text_of(o, option->id))
+        *text_of(o, option->id) = value;
+    else if (flag_of(o, option->id))
+        *flag_of(o, option->id) = 1;
+    else
+        o->level = option->id == QUIET ? -1 : 1;
     return EXIT_DONE;
 }
 
+/* The options that preset others are read before all, wherever they stand: the command line is gone through once for each of
+   them, and once for the rest. The method of 2019 in the package's manner has the defaults of 2019. */
+static const char *const presets[] = {"compat", "flavor"};
+enum { N_PRESETS = sizeof presets / sizeof presets[0] };
+
+struct reading {
+    struct integrate_options *options;
+    int preset; /* N_PRESETS: the rest */
+};
+
 static int set(void *user, const struct argument *option, const char *value)
 {
-    struct integrate_options *o = user;
+    const struct reading *reading = user;
+    struct integrate_options *o = reading->options;
+    int preset = 0;
+    while (preset < N_PRESETS && !(option && option->id == METHOD && !strcmp(option->name, presets[preset])))
+        preset++;
+    if (preset != reading->preset)
+        return EXIT_DONE;
     if (!option) {
         if (o->input)
             return say_usage("integrate takes one input file; %s and %s were given", o->input, value);
@@ -184,6 +233,28 @@ static int named(const char *path, enum io_format *format)
     return *format != IO_UNKNOWN;
 }
 
+/* No column is two things. */
+static int check_columns(const struct integrate_options *o)
+{
+    const char *name[2 * UNI_MAX_VARIABLES + 1], *what[2 * UNI_MAX_VARIABLES + 1];
+    int n = 0;
+    for (int i = 0; i < o->n_batches; i++)
+        name[n] = o->batch[i], what[n++] = "--batch";
+    for (int i = 0; i < o->n_regress; i++)
+        name[n] = o->regress[i], what[n++] = "--regress";
+    if (o->within)
+        name[n] = o->within, what[n++] = "--within";
+    for (int i = 0; i < n; i++) {
+        for (int j = 0; j < i; j++) {
+            if (!strcmp(name[i], name[j]))
+                return !strcmp(what[i], what[j])
+                           ? say_usage("%s %s is given twice", what[i], name[i])
+                           : say_usage("%s and %s both name the column %s; it can be one of them", what[j], what[i], name[i]);
+        }
+    }
+    return EXIT_DONE;
+}
+
 /* What the options must say together. */
 static int check_together(const struct integrate_options *o)
 {
@@ -198,6 +269,10 @@ static int check_together(const struct integrate_options *o)
         return say_usage("-o and --in-place exclude each other");
     if (o->low_memory && o->model)
         return say_usage("--low-memory and --model exclude each other: the model is read from what --low-memory gives up");
+    if (o->within && o->model)
+        return say_usage(
+            "--within and --model exclude each other: a model is of one run, and --within makes one for every level; "
+            "integrate a file of that level's cells for its model");
     if (!o->output && !o->in_place && !o->dry_run)
         return say_usage("where to? Give -o OUT, --in-place or --dry-run");
     if (o->output && !named(o->output, &out))
@@ -215,7 +290,7 @@ static int check_together(const struct integrate_options *o)
                 return say_usage("%s is named as the target of two outputs", files[i]);
         }
     }
-    return EXIT_DONE;
+    return check_columns(o);
 }
 
 int integrate_options_read(struct integrate_options *o, int argc, char **argv)
@@ -224,7 +299,10 @@ int integrate_options_read(struct integrate_options *o, int argc, char **argv)
     memset(o, 0, sizeof *o);
     uni_options_init(&o->method, sizeof o->method);
     table_fill(&t);
-    int status = arguments_read(t.rows, argc, argv, set, o);
+    struct reading reading = {.options = o};
+    int status = EXIT_DONE;
+    for (; reading.preset <= N_PRESETS && status == EXIT_DONE; reading.preset++)
+        status = arguments_read(t.rows, argc, argv, set, &reading);
     if (status != EXIT_DONE || o->help)
         return status;
     status = check_together(o);

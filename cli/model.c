@@ -14,11 +14,16 @@ static const struct part {
     int axes;
     const char *name;
 } parts[] = {
-    {UNI_ASSIGNMENTS, 'f', 2, "R"}, {UNI_CENTROIDS, 'f', 2, "Y"}, {UNI_START, 'f', 2, "Y_start"},
-    {UNI_OBSERVED, 'd', 2, "O"},    {UNI_EXPECTED, 'd', 2, "E"},  {UNI_LAMBDA, 'd', 2, "lambda"},
-    {UNI_CORRECTION, 'f', 3, "W"},  {UNI_THETA, 'd', 1, "theta"}, {UNI_SIGMA, 'd', 1, "sigma"},
+    {UNI_ASSIGNMENTS, 'f', 2, "R"}, {UNI_CENTROIDS, 'f', 2, "Y"},   {UNI_START, 'f', 2, "Y_start"}, {UNI_OBSERVED, 'd', 2, "O"},
+    {UNI_EXPECTED, 'd', 2, "E"},    {UNI_LAMBDA, 'd', 2, "lambda"}, {UNI_CORRECTION, 'f', 3, "W"},  {UNI_THETA, 'd', 1, "theta"},
+    {UNI_SIGMA, 'd', 1, "sigma"},   {UNI_SLOPES, 'f', 3, "slopes"}, /* the last: only where there are covariates */
 };
 enum { N_PARTS = sizeof parts / sizeof parts[0], PATH_LONG = 4300 };
+
+static int n_parts(const struct integrate_options *o)
+{
+    return o->n_regress ? N_PARTS : N_PARTS - 1;
+}
 
 static const char levels_name[] = "levels.tsv";
 
@@ -55,7 +60,7 @@ int model_check(const struct integrate_options *o)
     int status = target_check(o->model, "--model", o->overwrite, folder);
     if (!folder || o->overwrite || access(o->model, F_OK))
         return status;
-    for (int i = 0; i < N_PARTS && status == EXIT_DONE; i++)
+    for (int i = 0; i < n_parts(o) && status == EXIT_DONE; i++)
         status = target_check(inside(path, o->model, parts[i].name, ".npy"), "--model", 0, 0);
     return status;
 }
@@ -75,7 +80,7 @@ static int store_array(struct store *s, const struct part *part, const void *val
 
 static int store_all(struct store *s, const struct integrate *job)
 {
-    for (int i = 0; i < N_PARTS; i++) {
+    for (int i = 0; i < n_parts(&job->options); i++) {
         const struct part *part = &parts[i];
         int64_t shape[3];
         if (uni_shape(job->run, part->what, shape))
@@ -101,26 +106,39 @@ static void put_field(FILE *out, const char *name, char after)
     fputc(after, out);
 }
 
+static void put_levels(FILE *out, const struct io_labels *l, int missing_is_level)
+{
+    for (int64_t i = 0; i < l->n_levels + (l->n_missing > 0 && missing_is_level); i++) {
+        put_field(out, l->name, '\t');
+        put_field(out, i == l->n_levels ? "(missing)" : i < l->names.count ? l->names.at[i] : "", '\n');
+    }
+}
+
 /* The rows of O, E, lambda, theta and W in words: variable, level. */
 static int store_levels(const struct integrate *job)
 {
+    const struct integrate_options *o = &job->options;
     char *text = NULL, path[PATH_LONG];
     size_t size = 0;
-    int status = EXIT_DONE;
+    int status = EXIT_DONE, joint = o->method.combine && o->n_batches > 1;
+    struct io_labels labels;
     FILE *out = open_memstream(&text, &size);
-    if (!out)
+    if (!out || (joint && columns_joint(&labels, job))) {
+        if (out)
+            fclose(out);
+        free(text);
         return say_failed("--model: no memory for %s", levels_name);
+    }
     fputs("variable\tlevel\n", out);
-    for (int v = 0; v < job->options.n_batches; v++) {
-        const struct io_labels *l = &job->labels[v];
-        for (int64_t i = 0; i < l->n_levels; i++) {
-            put_field(out, l->name, '\t');
-            put_field(out, i < l->names.count ? l->names.at[i] : "", '\n');
-        }
+    for (int v = 0; v < o->n_batches && !joint; v++)
+        put_levels(out, &job->labels[v], o->method.missing == UNI_MISSING_LEVEL);
+    if (joint) {
+        put_levels(out, &labels, 0);
+        io_labels_close(&labels);
     }
     if (fclose(out))
         status = say_failed("--model: no memory for %s", levels_name);
-    else if (io_text_write(inside(path, job->options.model, levels_name, ""), text))
+    else if (io_text_write(inside(path, o->model, levels_name, ""), text))
         status = say_failed("%s", io_error());
     free(text);
     return status;

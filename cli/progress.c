@@ -41,26 +41,41 @@ void progress_stage(struct progress *p, const char *doing, const char *what)
     draw(p, line);
 }
 
+void progress_part(struct progress *p, const char *part, long long number, long long count)
+{
+    p->part = part;
+    p->part_number = number;
+    p->part_count = count;
+}
+
+static void put_line(const struct progress *p, const struct uni_progress *u)
+{
+    long long round = (long long)u->round, most = (long long)u->max_rounds;
+    if (p->part)
+        fprintf(stderr, "%s, %lld of %lld: ", p->part, p->part_number, p->part_count);
+    if (round == 0)
+        fprintf(stderr, "start: objective %.6g, %.2f s\n", u->objective, u->seconds);
+    else
+        fprintf(stderr, "round %lld of at most %lld: objective %.6g, change %.3g, %.2f s\n", round, most, u->objective, u->change,
+                u->seconds);
+}
+
 int progress_round(const struct uni_progress *u, void *user)
 {
     struct progress *p = user;
-    char line[160];
+    char line[80], part[48] = "";
     long long round = (long long)u->round, most = (long long)u->max_rounds;
-    if (p->lines) {
-        if (round == 0)
-            fprintf(stderr, "start: objective %.6g, %.2f s\n", u->objective, u->seconds);
-        else
-            fprintf(stderr, "round %lld of at most %lld: objective %.6g, change %.3g, %.2f s\n", round, most, u->objective,
-                    u->change, u->seconds);
+    if (p->lines)
+        put_line(p, u);
+    if (p->lines || !p->redraws || seconds_wall() - p->drawn < redraw_every)
         return 0;
-    }
-    if (!p->redraws || seconds_wall() - p->drawn < redraw_every)
-        return 0;
+    if (p->part)
+        snprintf(part, sizeof part, "%.16s %lld/%lld  ", p->part, p->part_number, p->part_count);
     if (round == 0)
-        snprintf(line, sizeof line, "round 0/%lld  objective %.5g  %.0f s", most, u->objective, u->seconds);
+        snprintf(line, sizeof line, "%sround 0/%lld  objective %.5g  %.0f s", part, most, u->objective, u->seconds);
     else
-        snprintf(line, sizeof line, "round %lld/%lld  objective %.5g  %.0f s, at most %.0f s left", round, most, u->objective,
-                 u->seconds, u->seconds / (double)round * (double)(most - round));
+        snprintf(line, sizeof line, "%sround %lld/%lld  objective %.5g  %.0f s, at most %.0f s left", part, round, most,
+                 u->objective, u->seconds, u->seconds / (double)round * (double)(most - round));
     draw(p, line);
     return 0;
 }

@@ -10,10 +10,13 @@ struct progress {
     int redraws;  /* stderr is a terminal, and one line may be redrawn */
     int shown;    /* there is a line to clear */
     double drawn; /* when it was drawn */
+    const char *part; /* of several runs, which one this is; or NULL */
+    long long part_number, part_count;
 };
 
 void progress_open(struct progress *, int level);                            /* level: -1 quiet, 0, 1 a line per round */
 void progress_stage(struct progress *, const char *doing, const char *what); /* "reading", "atlas.h5ad" */
+void progress_part(struct progress *, const char *part, long long number, long long count); /* "donor 7", 2 of 12 */
 int progress_round(const struct uni_progress *, void *progress);             /* a uni_progress_fn */
 void progress_clear(struct progress *);                                      /* before anything else goes to stderr */
 

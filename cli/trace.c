@@ -50,6 +50,12 @@ static void files(struct json *j, const struct integrate *job)
     json_text(j, "key_added", job->input_format == IO_H5AD ? o->key_added : NULL);
     json_text(j, "centroids", o->centroids);
     json_text(j, "model", o->model);
+    json_open(j, "regress", '[');
+    for (int x = 0; x < o->n_regress; x++)
+        json_text(j, NULL, o->regress[x]);
+    json_close(j, ']');
+    json_text(j, "weights", o->weights);
+    json_text(j, "within", o->within);
 }
 
 static void sizes(struct json *j, const struct uni_summary *s)
@@ -84,32 +90,40 @@ static void seconds(struct json *j, const struct integrate *job)
     json_close(j, '}');
 }
 
-static void levels(struct json *j, const struct integrate *job)
+static void variable(struct json *j, const char *key, const struct io_labels *l)
 {
-    json_open(j, "variables", '[');
-    for (int v = 0; v < job->options.n_batches; v++) {
-        const struct io_labels *l = &job->labels[v];
-        int64_t *cells = calloc((size_t)l->n_levels + 1, sizeof *cells);
-        for (int64_t i = 0; cells && i < l->n_cells; i++) {
-            if (l->level[i] >= 0 && l->level[i] < l->n_levels)
-                cells[l->level[i]]++;
-        }
+    int64_t *cells = calloc((size_t)l->n_levels + 1, sizeof *cells);
+    for (int64_t i = 0; cells && i < l->n_cells; i++) {
+        if (l->level[i] >= 0 && l->level[i] < l->n_levels)
+            cells[l->level[i]]++;
+    }
+    json_open(j, key, '{');
+    json_text(j, "name", l->name);
+    json_whole(j, "missing", l->n_missing);
+    json_open(j, "levels", '[');
+    for (int64_t i = 0; i < l->n_levels; i++) {
         json_open(j, NULL, '{');
-        json_text(j, "name", l->name);
-        json_whole(j, "missing", l->n_missing);
-        json_open(j, "levels", '[');
-        for (int64_t i = 0; i < l->n_levels; i++) {
-            json_open(j, NULL, '{');
-            json_text(j, "name", i < l->names.count ? l->names.at[i] : NULL);
-            if (cells)
-                json_whole(j, "cells", cells[i]);
-            json_close(j, '}');
-        }
-        json_close(j, ']');
+        json_text(j, "name", i < l->names.count ? l->names.at[i] : NULL);
+        if (cells)
+            json_whole(j, "cells", cells[i]);
         json_close(j, '}');
-        free(cells);
     }
     json_close(j, ']');
+    json_close(j, '}');
+    free(cells);
+}
+
+static void variables(struct json *j, const struct integrate *job)
+{
+    struct io_labels joint;
+    json_open(j, "variables", '[');
+    for (int v = 0; v < job->options.n_batches; v++)
+        variable(j, NULL, &job->labels[v]);
+    json_close(j, ']');
+    if (job->options.method.combine && job->options.n_batches > 1 && !columns_joint(&joint, job)) {
+        variable(j, "joint", &joint);
+        io_labels_close(&joint);
+    }
 }
 
 static void rounds(struct json *j, const struct uni_summary *s)
@@ -151,6 +165,39 @@ static void objectives(struct json *j, const struct uni_summary *s)
     json_close(j, ']');
 }
 
+static void warnings(struct json *j, const struct uni_summary *s)
+{
+    json_open(j, "warnings", '[');
+    for (int64_t i = 0; i < s->n_warnings; i++)
+        json_text(j, NULL, s->warnings[i]);
+    json_close(j, ']');
+}
+
+/* Where there is one run its rounds are members of the report itself. */
+static void runs(struct json *j, const struct integrate *job)
+{
+    if (!job->options.within) {
+        rounds(j, job->summary);
+        objectives(j, job->summary);
+        return;
+    }
+    json_open(j, "runs", '[');
+    for (int64_t r = 0; r < job->n_runs; r++) {
+        const struct uni_summary *s = job->runs[r].summary;
+        json_open(j, NULL, '{');
+        json_text(j, "level", job->runs[r].level);
+        sizes(j, s);
+        json_text(j, "backend", s->backend);
+        json_real(j, "seconds", s->seconds_run);
+        json_text(j, "reason", s->reason_text);
+        rounds(j, s);
+        objectives(j, s);
+        warnings(j, s);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+}
+
 static void report(struct json *j, const struct integrate *job)
 {
     const struct uni_summary *s = job->summary;
@@ -167,13 +214,9 @@ static void report(struct json *j, const struct integrate *job)
     json_whole(j, "memory_predicted_bytes", job->memory_needed);
     json_whole(j, "memory_peak_bytes", memory_peak());
     json_text(j, "reason", s->reason_text);
-    rounds(j, s);
-    objectives(j, s);
-    levels(j, job);
-    json_open(j, "warnings", '[');
-    for (int64_t i = 0; i < s->n_warnings; i++)
-        json_text(j, NULL, s->warnings[i]);
-    json_close(j, ']');
+    runs(j, job);
+    variables(j, job);
+    warnings(j, s);
     json_close(j, '}');
 }
 

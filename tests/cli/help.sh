@@ -4,5 +4,5 @@ try unisono help help
 unisono help integrate >a && unisono integrate --help >b && cmp a b
 unisono help integrate | grep -E -- '--(sigma|theta|max-rounds|batch|basis) '
 for s in integrate simulate compare backends; do
-    unisono $s -h | head -n 1
+    unisono $s -h | sed -n 1p
 done
