@@ -9,6 +9,7 @@ from . import pp
 from ._api import Backend, Plan, backends, harmonize, plan
 from ._c import library as _library
 from ._c import text as _text
+from ._diagnostics import Diagnostics, diagnose
 from ._harmonypy import Harmony, run_harmony
 from ._log import UnisonoWarning
 from ._options import Option, options
@@ -20,6 +21,7 @@ __version__ = _text(_library.uni_version())
 
 __all__ = [
     "Backend",
+    "Diagnostics",
     "Harmony",
     "Option",
     "Plan",
@@ -28,6 +30,7 @@ __all__ = [
     "UnisonoWarning",
     "__version__",
     "backends",
+    "diagnose",
     "harmonize",
     "options",
     "plan",

@@ -48,7 +48,7 @@ def _is_default_index(index: Any) -> bool:
     return type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
 
 
-def _align(variable: Variable, embedding: Embedding) -> Variable:
+def align(variable: Variable, embedding: Embedding) -> Variable:
     """Puts the labels in the order of the embedding's cells where both sides name them."""
     cells, names = embedding.cells, variable.cells
     if cells is None or names is None or len(cells) != len(names) or cells.equals(names):
@@ -91,7 +91,7 @@ def run_on(
 ) -> Result:
     """The run behind every front end."""
     settings.check_dims(embedding.values.shape[1])
-    variables = [_align(variable, embedding) for variable in variables]
+    variables = [align(variable, embedding) for variable in variables]
     dtype = np.dtype(dtype)
     if dtype.kind != "f":
         raise TypeError(f"dtype is {dtype}; the result is real numbers, float32 or float64")

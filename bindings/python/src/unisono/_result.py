@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from . import _c
+from ._diagnostics import Diagnostics, diagnose_arrays, encode_types
+from ._embedding import Embedding
 from ._labels import Variable
 from ._run import Report, Run
 
@@ -50,6 +52,9 @@ class Result:
         (K,) float64.
     blocks
         (N,) int32, the block of each cell in the sweeps; -1 for skipped cells.
+    diagnostics
+        :class:`Diagnostics`: how far batches, clusters and (:meth:`diagnose`) cell types moved, and
+        warnings where that went too far or rests on too little.
     variables
         The batch variables' names.
     levels
@@ -94,6 +99,7 @@ class Result:
         self.embedding = embedding
         self.variables = [v.name or "batch" for v in variables]
         self.levels = [list(v.names) for v in variables]
+        self._labels = [Variable(v.name, v.level, list(v.names)) for v in variables]
         if parameters.get("missing") == "level":
             for names, variable in zip(self.levels, variables):
                 if (variable.level < 0).any():
@@ -154,6 +160,41 @@ class Result:
     def blocks(self) -> np.ndarray:
         return self._read(_c.Array.BLOCKS)
 
+    @cached_property
+    def diagnostics(self) -> Diagnostics:
+        return self.diagnose()
+
+    def diagnose(self, types: Any = None) -> Diagnostics:
+        """Did the correction go too far, or rest on too little?
+
+        Without types this is :attr:`diagnostics`.
+
+        Parameters
+        ----------
+        types : (n_cells,), optional
+            The cell type of each cell, as labels are given; missing where it is not known. With
+            them the tables say how far every type moved, and what of its own spread went.
+
+        Returns
+        -------
+        Diagnostics
+        """
+        if self._run is None:
+            raise RuntimeError("this result was closed; diagnose before")
+        before, after = (
+            Embedding(self._read(what)) for what in (_c.Array.GIVEN, _c.Array.CORRECTED)
+        )
+        labels = [Variable(v.name, v.level, v.names) for v in self._labels]
+        cells = encode_types(types)
+        if cells is not None:
+            from ._api import align
+
+            embedding = Embedding(after.values, getattr(self.embedding, "index", None))
+            cells = align(cells, embedding)
+        return self._run.use(
+            lambda pointer: diagnose_arrays(pointer, before, after, labels, cells)
+        )
+
     @property
     def unchanged(self) -> bool:
         """Did the run change nothing (one level, no rounds)? There is then only ``embedding``."""
@@ -188,6 +229,8 @@ class Result:
         if self._run is not None and not self.unchanged:
             for name in (*_MODEL, "blocks"):
                 getattr(self, name)
+        if self._run is not None:
+            _ = self.diagnostics
         return {**self.__dict__, "_run": None}
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:

@@ -156,6 +156,18 @@ class Run:
 
     def read(self, what: _c.Array) -> np.ndarray:
         """An array of the run, in memory of its own."""
+        return self.use(lambda pointer: self._read(pointer, what))
+
+    @staticmethod
+    def _read(pointer: int, what: _c.Array) -> np.ndarray:
+        shape = (ctypes.c_int64 * 3)()
+        _c.check(_c.library.uni_shape(pointer, what, shape))
+        array = np.empty(tuple(shape)[: _AXES.get(what, 2)], _DTYPES.get(what, np.float32))
+        _c.check(_c.library.uni_read(pointer, what, array.ctypes.data))
+        return array
+
+    def use(self, function: Callable[[int], Any]) -> Any:
+        """What ``function`` makes of the library's pointer, while nobody else uses it."""
         with self._lock:
             if self._pointer is None:
                 raise RuntimeError("this result was closed; read what you need before")
@@ -164,11 +176,7 @@ class Run:
                     "this result was made before the process forked; "
                     "read what you need before forking"
                 )
-            shape = (ctypes.c_int64 * 3)()
-            _c.check(_c.library.uni_shape(self._pointer, what, shape))
-            array = np.empty(tuple(shape)[: _AXES.get(what, 2)], _DTYPES.get(what, np.float32))
-            _c.check(_c.library.uni_read(self._pointer, what, array.ctypes.data))
-            return array
+            return function(self._pointer)
 
     def close(self) -> None:
         with self._lock:
