@@ -79,6 +79,7 @@ static void report_close(struct report *r)
         free(r->name[i]);
     free(r->name);
     free(r->row);
+    uni_diagnosis_close(r->diagnosis);
     free(r->values[0]);
     free(r->values[1]);
     free(r->moved);

@@ -47,10 +47,12 @@ struct report {
     char *trace;                   /* a JSON text, or NULL */
     int64_t n_cells, S, T;
     int64_t n_dims[2];
-    int64_t *row;     /* (S) of the file, sampled without order */
-    char **name;      /* (S) or NULL */
-    float *values[2]; /* (S, n_dims) of each basis */
-    float *moved;     /* (S) or NULL */
+    int64_t *row;                    /* (S) of the file, sampled without order */
+    char **name;                     /* (S) or NULL */
+    float *whole[2];                 /* (n_cells, n_dims) of each basis, until the diagnosis is made */
+    float *values[2];                /* (S, n_dims) of each basis */
+    float *moved;                    /* (S) or NULL */
+    struct uni_diagnosis *diagnosis; /* or NULL */
     struct report_variable variable[2 * REPORT_VARIABLES];
     int n_variables;
     struct report_layout layout[REPORT_LAYOUTS];
@@ -65,11 +67,16 @@ int report_options_read(struct report_options *, int argc, char **argv);
 int report_look(struct report *); /* defaults from what the file says; labels; the sample */
 int report_read(struct report *); /* the bases, and what is measured on all cells */
 
+/* ---- report_diagnose.c */
+int report_diagnose(struct report *);
+struct json;
+int report_diagnosis(struct json *, const struct report *); /* -1: no memory */
+
 /* ---- report_layouts.c */
 int report_layouts(struct report *);
 
 /* ---- report_palette.c: how level i of a variable looks, in the page and in the static pictures */
-enum { REPORT_COLOURS = 8, REPORT_SHAPES = 6 };
+enum { REPORT_COLOURS = 16, REPORT_SHAPES = 6, REPORT_SAME_SHAPE = 8 };
 extern const char *const report_colour[REPORT_COLOURS];
 enum report_shape { REPORT_CIRCLE, REPORT_SQUARE, REPORT_TRIANGLE, REPORT_DIAMOND, REPORT_PLUS, REPORT_CROSS };
 

@@ -154,6 +154,7 @@ static void bases(struct json *j, const struct report *r)
     for (int i = 0; i < REPORT_COLOURS; i++)
         json_text(j, NULL, report_colour[i]);
     json_close(j, ']');
+    json_whole(j, "same_shape", REPORT_SAME_SHAPE);
 }
 
 static void run(struct json *j, const struct report *r)
@@ -184,6 +185,7 @@ static int data(struct json *j, const struct report *r)
     json_real(j, "perplexity", o->perplexity);
     bases(j, r);
     int bad = variables(j, r);
+    bad |= report_diagnosis(j, r);
     layouts(j, r);
     cells(j, r);
     run(j, r);

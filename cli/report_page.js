@@ -84,16 +84,14 @@ const css = (property) => getComputedStyle(document.documentElement).getProperty
 
 function heading() {
   byId("title").append(name(D.title));
-  const words = [plural(D.cells, "cell")];
-  words.push(...D.bases.map((b) => plural(b.dims, "dimension") + " in "));
   const lead = byId("lead");
-  lead.append(plural(D.cells, "cell") + ", ");
-  D.variables.forEach((v) => lead.append(plural(v.levels, "level") + " of ", name(v.name), ", "));
-  lead.append(D.sampled < D.cells ? `${whole(D.sampled)} cells sampled for this page. ` : "all of them on this page. ");
+  lead.append(plural(D.cells, "cell") + (D.sampled < D.cells ? `, of which ${whole(D.sampled)} are sampled here` : ""));
+  D.variables.forEach((v) => lead.append(" · ", name(v.name), ": " + plural(v.levels, "level")));
+  lead.append(h("br"));
   if (two) lead.append("Before: ", name(D.bases[0].key), ". After: ", name(D.bases[1].key), ".");
   else lead.append("Shown: ", name(D.bases[0].key), ".");
   byId("pictures-title").textContent = two ? "Before and after" : "The cells";
-  byId("foot").append(`Written by unisono ${D.version}. Sample of seed ${D.seed}; LISI at perplexity ${real(D.perplexity)}. The same command on the same file writes the same page.`);
+  byId("foot").append(`Written by unisono ${D.version}. Sample of seed ${D.seed}; LISI at perplexity ${D.perplexity}. The same command on the same file writes the same page.`);
 }
 
 function tile(label, value, what) {
@@ -119,7 +117,7 @@ function summary() {
 }
 
 function findings() {
-  const found = [...(lines("diagnostics/warnings") || []), ...(lines("warnings") || [])].filter(Boolean);
+  const found = [...(D.diagnosis ? D.diagnosis.findings : []), ...(lines("warnings") || [])].filter(Boolean);
   if (!two || !found.length) return;
   byId("findings").hidden = false;
   byId("findings-list").append(...found.slice(0, 60).map((text) => h("li", {}, clean(text))));

@@ -48,28 +48,30 @@ function table(caption, columns, rows, most = 500) {
   const body = rows.slice(0, most).map((row) => h("tr", {}, columns.map((c) => cell(c, row))));
   const more = rows.length > most ? h("p", { class: "note" }, `${whole(rows.length - most)} rows more are not shown here.`) : null;
   return [h("div", { class: "scroll", tabindex: rows.length > 14 ? "0" : null, role: rows.length > 14 ? "region" : null, "aria-label": rows.length > 14 ? caption : null },
-    h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, columns.map((c) => h("th", { class: c.text ? "" : "number", scope: "col" }, c.title)))), h("tbody", {}, body))), more];
+    h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, columns.map((c) => h("th", { class: c.text ? "" : "number", scope: "col" }, ...[].concat(c.title))))), h("tbody", {}, body))), more];
 }
 
 const momentKeys = () => two && h("div", { class: "keys" }, h("span", {}, h("i", { class: "before" }), "before, ", name(D.bases[0].key)), h("span", {}, h("i"), "after, ", name(D.bases[1].key)));
 
 // ---- LISI
 
+// Before above after, on one axis. Each has a height of its own: a peak of one would flatten the other.
 function lisiChart(v) {
-  const all = sortedValues(v.lisi.map((l) => l.values).flat()), high = Math.max(1.5, Math.ceil((all.length ? all[all.length - 1] : 2) * 20) / 20), bins = 48;
-  const counts = v.lisi.map((l) => histogram(l.values, 1, high, bins)), most = Math.max(...counts.map((c) => Math.max(...c)), 1e-9);
-  const f = frame(`Distribution of the LISI of ${clean(v.name)}`, 190, [1, high], [0, most * 1.05], { yTicks: 0, left: 6 });
-  counts.forEach((c, k) => {
-    const kind = two && k === 0 ? "before" : "after";
-    f.svg.append(s("path", { class: kind + "-area", d: stairs(f, c, 1, high, true) }), s("path", { class: kind + "-line", d: stairs(f, c, 1, high, false) }));
+  const all = sortedValues(v.lisi.map((l) => l.values).flat()), high = Math.max(1.5, Math.ceil((all.length ? all[all.length - 1] : 2) * 20) / 20), bins = 60;
+  const row = 74, f = frame(`Distribution of the LISI of ${clean(v.name)}`, 34 + row * v.lisi.length, [1, high], [0, 1], { yTicks: 0, left: 6 });
+  v.lisi.forEach((l, k) => {
+    const kind = two && k === 0 ? "before" : "after", counts = histogram(l.values, 1, high, bins), most = Math.max(...counts, 1e-9), floor = f.bottom - row * (v.lisi.length - 1 - k);
+    const row_of = { sx: f.sx, sy: (c) => floor - (c / most) * (row - 14), bottom: floor };
+    f.svg.append(s("path", { class: "grid", d: `M${f.left} ${floor}H${f.W - f.right}` }), s("path", { class: kind + "-area", d: stairs(row_of, counts, 1, high, true) }), s("path", { class: kind + "-line", d: stairs(row_of, counts, 1, high, false) }));
+    if (l.mean !== null) f.svg.append(s("path", { class: "median", d: `M${f.sx(l.mean)} ${floor + 4}V${floor - 8}` }, s("title", {}, "mean " + real(l.mean, 4))));
   });
-  return chart(["LISI of ", name(v.name), v.batch ? "" : " (1 is best)"], f.svg);
+  return chart(["LISI of ", name(v.name)], f.svg);
 }
 
 function lisi() {
   const rows = D.variables.flatMap((v) => v.lisi.map((l, k) => ({ v, l, k, sorted: sortedValues(l.values) })));
   byId("lisi-body").append(
-    h("p", { class: "note" }, `LISI counts the levels around a cell, weighted by nearness (perplexity ${real(D.perplexity)}): 1 when all its neighbours are of one level. For batches high is well mixed; for cell types it should stay near 1. Neighbours are exact, among all cells; ` + (D.sampled < D.cells ? `${whole(D.sampled)} sampled cells were looked at.` : "every cell was looked at.")),
+    h("p", { class: "note" }, `LISI counts the levels around a cell, weighted by nearness (perplexity ${D.perplexity}): 1 when all its neighbours are of one level. For batches high is well mixed; for cell types it should stay near 1. The tick is the mean. Neighbours are exact, among all cells; ` + (D.sampled < D.cells ? `${whole(D.sampled)} sampled cells were looked at.` : "every cell was looked at.")),
     momentKeys() || "", h("div", { class: "charts" }, D.variables.map(lisiChart)),
     ...table("LISI", [
       { title: "column", text: true, value: (r) => r.v.name }, { title: "embedding", text: true, value: (r) => D.bases[r.k].key },
@@ -154,6 +156,27 @@ function convergence() {
     body.append(...table("Rounds", [{ title: "round", value: (r) => r + 1 }, ...columns.map(([k, v]) => ({ title: titles[k], value: (r) => (Number.isInteger(v[r]) ? whole(v[r]) : real(v[r], 4)) }))], columns[0][1].map((_, i) => i)).filter(Boolean));
 }
 
+// ---- what moved, of all cells
+
+const percent = (x) => (x === null || x === undefined ? "–" : real(100 * x, 3) + " %");
+function diagnosis() {
+  const d = D.diagnosis, body = byId("diagnostics-body");
+  if (!d) return;
+  byId("diagnostics").hidden = false;
+  const rest = (n, all) => (n < all ? `, the ${whole(n)} of ${whole(all)} that moved farthest` : "");
+  body.append(h("p", { class: "note" }, `Of all ${plural(D.cells, "cell")}, those that moved farthest first. Lengths are in the units of the embedding; half of all cells moved less than ${real(d.median)}, all but one in a thousand less than ${real(d.p999)}. Spread is the root mean square distance of a cell from the centre of its kind: a correction should move cells and leave their spread.`),
+    ...table("Batches" + rest(d.levels.length, d.n_levels), [
+      ...(BATCHES.length > 1 ? [{ title: "column", text: true, value: (r) => r.variable }] : []), { title: "level", text: true, value: (r) => r.name ?? "" }, { title: "cells", value: (r) => whole(r.cells) },
+      { title: "moved, median", value: (r) => real(r.median) }, { title: "99.9 %", value: (r) => real(r.p999) }, { title: "most", value: (r) => real(r.most) }, { title: "from the rest", value: (r) => real(r.distance) },
+      { title: "spread before", value: (r) => real(r.spread) }, { title: "kept", value: (r) => percent(r.kept) }], d.levels).filter(Boolean));
+  if (d.types.length)
+    body.append(...table("Cell types" + rest(d.types.length, d.n_types), [
+      { title: "type", text: true, value: (r) => r.name ?? "" }, { title: "cells", value: (r) => whole(r.cells) },
+      ...BATCHES.map((v, k) => ({ title: ["levels of ", name(v.name)], value: (r) => `${whole(r.levels[k])} of ${whole(v.levels)}` })),
+      { title: "moved, median", value: (r) => real(r.median) }, { title: "99.9 %", value: (r) => real(r.p999) }, { title: "its centre", value: (r) => real(r.moved) }, { title: "spread before", value: (r) => real(r.spread) },
+      { title: "of it removed", value: (r) => percent(r.removed) }, { title: "came closest", text: true, value: (r) => r.nearest ?? "–" }, { title: "from", value: (r) => real(r.nearest_before) }, { title: "to", value: (r) => real(r.nearest_after) }], d.types).filter(Boolean));
+}
+
 // ---- the run
 
 const facts = (pairs) => h("dl", { class: "facts" }, pairs.filter((p) => p[1] !== undefined && p[1] !== null && p[1] !== "").map(([k, v]) => h("div", {}, h("dt", {}, clean(k)), h("dd", {}, typeof v === "string" ? name(v) : v))));
@@ -182,5 +205,6 @@ pictures();
 lisi();
 moves();
 convergence();
+diagnosis();
 run();
 applyTheme();

@@ -9,7 +9,7 @@ const RAMP_DARK = ["#433e85", "#3b528b", "#2c728e", "#21918c", "#27ad81", "#5ec9
 
 function levelColouring(v) {
   return { title: v.name, codes: [v.level, v.level], names: v.names.map(clean), counts: v.cells,
-    colour: (code) => D.palette[code % D.palette.length], shape: (code) => Math.floor(code / D.palette.length) % SHAPES, differs: false };
+    colour: (code) => D.palette[code % D.palette.length], shape: (code) => Math.floor(code / D.same_shape) % SHAPES, differs: false };
 }
 
 function binColouring(title, values, low, high, fixed) {
@@ -43,7 +43,7 @@ function isShown(i, panel) {
 
 // ---- marks
 
-function trace_mark(g, shape, x, y, r) {
+function drawMark(g, shape, x, y, r) {
   g.beginPath();
   if (shape === 0) g.arc(x, y, r, 0, 2 * Math.PI);
   else if (shape === 1) g.rect(x - 0.9 * r, y - 0.9 * r, 1.8 * r, 1.8 * r);
@@ -62,7 +62,7 @@ function sprite(colour, shape, radius, scale) {
   const g = c.getContext("2d");
   g.scale(scale, scale);
   g.fillStyle = g.strokeStyle = colour;
-  trace_mark(g, shape, size / scale / 2, size / scale / 2, radius);
+  drawMark(g, shape, size / scale / 2, size / scale / 2, radius);
   return c;
 }
 
@@ -126,20 +126,32 @@ function drawPanel(panel) {
   place(panel);
   const g = panel.base.getContext("2d"), colouring = colours[state.colour], codes = colouring.codes[panel.k], r = radiusOf(panel);
   const sprites = new Map(), ghost = sprite(css("--ghost"), 0, Math.max(0.7, 0.7 * r), panel.scale);
+  // To paper each mark is drawn for itself: it comes out sharp, and copies of canvases do not come out in every browser.
+  const mark = (colour, shape, radius, i) => {
+    g.setTransform(panel.scale, 0, 0, panel.scale, 0, 0);
+    g.fillStyle = g.strokeStyle = colour;
+    drawMark(g, shape, panel.px[i], panel.py[i], radius);
+  };
   const stamp = (image, i) => g.drawImage(image, Math.round(panel.px[i] * panel.scale - image.width / 2), Math.round(panel.py[i] * panel.scale - image.height / 2));
   panel.shown = new Uint8Array(panel.n);
   let shown = 0;
   for (let i = 0; i < panel.n; i++) {
     if (Number.isNaN(panel.px[i])) continue;
     panel.shown[i] = isShown(i, panel.k) ? 1 : 0;
-    if (!panel.shown[i] || (state.emphasis !== null && codes[i] !== state.emphasis) || codes[i] < 0) stamp(ghost, i);
+    if (!panel.shown[i] || (state.emphasis !== null && codes[i] !== state.emphasis) || codes[i] < 0) {
+      if (printing) mark(css("--ghost"), 0, 0.7 * r, i);
+      else stamp(ghost, i);
+    }
     shown += panel.shown[i];
   }
   for (let i = 0; i < panel.n; i++) {
     const code = codes[i];
     if (!panel.shown[i] || code < 0 || (state.emphasis !== null && code !== state.emphasis)) continue;
-    if (!sprites.has(code)) sprites.set(code, sprite(colouring.colour(code), colouring.shape(code), r, panel.scale));
-    stamp(sprites.get(code), i);
+    if (printing) mark(colouring.colour(code), colouring.shape(code), r, i);
+    else {
+      if (!sprites.has(code)) sprites.set(code, sprite(colouring.colour(code), colouring.shape(code), r, panel.scale));
+      stamp(sprites.get(code), i);
+    }
     const cell = (panel.px[i] >> 4) * 4096 + (panel.py[i] >> 4), list = panel.grid.get(cell);
     if (list) list.push(i); else panel.grid.set(cell, [i]);
   }
@@ -167,7 +179,7 @@ function drawPicked() {
     g.beginPath(); g.moveTo(x, 0); g.lineTo(x, panel.size); g.moveTo(0, y); g.lineTo(panel.size, y); g.stroke();
     g.beginPath(); g.arc(x, y, 9, 0, 2 * Math.PI); g.fillStyle = css("--sheet"); g.fill();
     g.strokeStyle = css("--text"); g.lineWidth = 1.6; g.stroke();
-    if (code >= 0) { g.fillStyle = g.strokeStyle = colouring.colour(code); trace_mark(g, colouring.shape(code), x, y, 4.6); }
+    if (code >= 0) { g.fillStyle = g.strokeStyle = colouring.colour(code); drawMark(g, colouring.shape(code), x, y, 4.6); }
   }
 }
 
@@ -181,11 +193,12 @@ function describe(i) {
   return parts;
 }
 
+const HINT = "Point at a cell to find it in both panels; click keeps it. With the keyboard: Tab to a panel, then arrows.";
 function pick(i, panel, event) {
   if (i !== state.cell) {
     state.cell = i;
     drawPicked();
-    byId("cell").replaceChildren(...(i < 0 ? [] : describe(i)));
+    byId("cell").replaceChildren(...(i < 0 ? [HINT] : describe(i)));
   }
   const tip = byId("tip");
   tip.hidden = i < 0 || !event || event.pointerType === "touch";
@@ -265,7 +278,7 @@ function refreshLegend() {
 function legendRow(colouring, code) {
   const glyph = h("canvas", { width: "28", height: "28", "aria-hidden": "true" }), g = glyph.getContext("2d");
   g.fillStyle = g.strokeStyle = colouring.colour(code);
-  trace_mark(g, colouring.shape(code), 14, 14, 9);
+  drawMark(g, colouring.shape(code), 14, 14, 9);
   const key = h("button", { type: "button", class: "key", "data-code": code, "aria-pressed": "true", title: colouring.names[code], tabindex: "-1",
     onclick: (event) => (event.shiftKey ? isolate(code) : toggle(code)) },
     glyph, h("span", { class: "text" }, h("bdi", {}, colouring.names[code])), colouring.counts[code] !== null && h("span", { class: "count" }, whole(colouring.counts[code])));
@@ -286,7 +299,7 @@ function buildLegend() {
   byId("legend").replaceChildren(...codes.map((code) => legendRow(colouring, code)));
   const first = byId("legend").querySelector(".key");
   if (first) first.tabIndex = 0;
-  const kinds = D.palette.length * SHAPES;
+  const kinds = D.same_shape * SHAPES;
   byId("legend-hint").textContent = [found > codes.length ? `${whole(codes.length)} of ${whole(found)} are listed; type above to find others.` : "",
     colouring.counts[0] !== null && n > kinds ? `${whole(n)} levels share ${kinds} looks: point at a cell for its level.` : "",
     "Click hides or shows, “only” isolates, pointing picks out."].filter(Boolean).join(" ");
@@ -311,6 +324,7 @@ function pictures() {
   byId("layout").addEventListener("change", (event) => { state.layout = +event.target.value; state.pinned = false; pick(-1); buildPanels(); });
   byId("legend-search").addEventListener("input", buildLegend);
   byId("reset").addEventListener("click", () => { state.hidden.clear(); refreshLegend(); draw(); });
+  byId("cell").textContent = HINT;
   buildLegend();
   buildPanels();
   let waiting = 0;

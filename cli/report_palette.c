@@ -4,9 +4,11 @@
 #include "report.h"
 
 /* Okabe and Ito 2008 without their yellow and black, of which each is lost on one of the two grounds, with two that stay apart
-   from the others in the common kinds of colour blindness. Where there are more levels the shape changes every eight. */
-const char *const report_colour[REPORT_COLOURS] = {"#0072b2", "#e69f00", "#009e73", "#cc79a7",
-                                                   "#56b4e9", "#d55e00", "#7a5fb5", "#8a8577"};
+   from the others in the common kinds of colour blindness. The second eight are darker or lighter, which every eye sees; every
+   eight levels the shape changes as well. */
+const char *const report_colour[REPORT_COLOURS] = {"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00",
+                                                   "#7a5fb5", "#8a8577", "#5b86a8", "#a1752a", "#7cc7a8", "#9a3f73",
+                                                   "#2f8aa5", "#ec9a72", "#b3a3dc", "#5f5a50"};
 
 const char *report_clip(char clipped[REPORT_NAME], const char *name)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* From the file to the sample: labels, what the run said about itself, and of each basis the rows of the sampled cells and their
- * LISI among all cells. One basis is in memory at a time.
+ * LISI among all cells. The whole embeddings are
+ * kept until it is known what moved.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -304,7 +305,7 @@ static int read_basis(struct report *r, int b)
     if (status == EXIT_DONE)
         status = keep_rows(r, b, &m, values);
     progress_clear(&r->progress);
-    free(values);
+    r->whole[b] = values;
     io_matrix_close(&m);
     return status;
 }
@@ -333,5 +334,13 @@ int report_read(struct report *r)
     int status = EXIT_DONE;
     for (int b = 0; b < r->options.n_bases && status == EXIT_DONE; b++)
         status = read_basis(r, b);
-    return status == EXIT_DONE ? measure_moves(r) : status;
+    if (status == EXIT_DONE)
+        status = measure_moves(r);
+    if (status == EXIT_DONE)
+        status = report_diagnose(r);
+    for (int b = 0; b < 2; b++) {
+        free(r->whole[b]);
+        r->whole[b] = NULL;
+    }
+    return status;
 }

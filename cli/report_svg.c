@@ -72,7 +72,7 @@ static void mark(const struct picture *p, enum report_shape shape, double x, dou
 
 static enum report_shape shape_of(int64_t level)
 {
-    return (enum report_shape)(level / REPORT_COLOURS % REPORT_SHAPES);
+    return (enum report_shape)(level / REPORT_SAME_SHAPE % REPORT_SHAPES);
 }
 
 static void begin_marks(const struct picture *p, int64_t level)
@@ -217,11 +217,13 @@ static void headings(const struct picture *p)
     for (int b = 0; b < p->layout->n_panels; b++) {
         double x = LEFT + b * (PANEL + GAP);
         snprintf(words, sizeof words, "%s", report_clip(clipped, p->layout->panel[b]));
-        if (p->layout->n_panels > 1) {
-            text(p, x, TOP - 10, "font-size=\"14\" font-weight=\"600\"", moment[b]);
-            text(p, x + 54, TOP - 10, "fill=\"#6b6a66\"", words);
-        } else
-            text(p, x, TOP - 10, "font-size=\"14\" font-weight=\"600\"", words);
+        fprintf(p->out, "<text x=\"%.1f\" y=\"%d\">", x, TOP - 10);
+        if (p->layout->n_panels > 1)
+            fprintf(p->out, "<tspan font-size=\"14\" font-weight=\"600\">%s</tspan><tspan dx=\"7\" fill=\"#6b6a66\">", moment[b]);
+        else
+            fputs("<tspan font-size=\"14\" font-weight=\"600\">", p->out);
+        report_put_text(p->out, words);
+        fputs("</tspan></text>\n", p->out);
     }
 }
 
