@@ -12,8 +12,9 @@ struct neighbour {
 
 static int nearer(const void *a, const void *b)
 {
-    double x = ((const struct neighbour *)a)->distance, y = ((const struct neighbour *)b)->distance;
-    return (x > y) - (x < y);
+    const struct neighbour *x = a, *y = b;
+    return x->distance != y->distance ? (x->distance > y->distance) - (x->distance < y->distance)
+                                      : (x->cell > y->cell) - (x->cell < y->cell);
 }
 
 /* Moves the m nearest to the front, in no order: quickselect, so that a run over all cells stays quadratic. */
@@ -21,12 +22,12 @@ static void select_nearest(struct neighbour *all, int64_t n, int64_t m)
 {
     int64_t low = 0, high = n - 1;
     while (low < high) {
-        double pivot = all[(low + high) / 2].distance;
+        struct neighbour pivot = all[(low + high) / 2];
         int64_t i = low, j = high;
         while (i <= j) {
-            while (all[i].distance < pivot)
+            while (nearer(&all[i], &pivot) < 0)
                 i++;
-            while (all[j].distance > pivot)
+            while (nearer(&all[j], &pivot) > 0)
                 j--;
             if (i <= j) {
                 struct neighbour swap = all[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* LISI as the reference data have it: exact neighbours, the 3 * perplexity - 1 nearest other cells, plain Euclidean distance in
- * the Gaussian kernel. */
+ * the Gaussian kernel; of equally far cells those with the lowest number. */
 #ifndef TESTS_LISI_PLAIN_H
 #define TESTS_LISI_PLAIN_H
 

@@ -23,9 +23,8 @@ static double entropy_at(double *weight, const double *distance, int64_t k, doub
     }
     if (sum == 0)
         return 0;
-    double inverse = 1 / sum;
     for (int64_t i = 0; i < k; i++)
-        weight[i] *= inverse;
+        weight[i] /= sum; /* which may be too small to have a reciprocal */
     return log(sum) + beta * far / sum;
 }
 
