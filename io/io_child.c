@@ -20,7 +20,6 @@
 /* Of the sanitizers, where they are linked in: their memory has no bounds that could be set, and their reports must be seen. */
 extern void __asan_init(void) __attribute__((weak));
 extern void __tsan_init(void) __attribute__((weak));
-extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
 
 enum { SECONDS = 60, SECONDS_BYTES = 1 << 20, DATA_ALLOWANCE = 256 << 20 };
 
@@ -102,8 +101,6 @@ static void be_child(struct io_child *child, pid_t parent, int (*work)(struct io
     int err = work(child, job);
     close(child->fd);
     /* _exit runs no handlers: the parent's are not ours to run. */
-    if (__lsan_do_recoverable_leak_check && __lsan_do_recoverable_leak_check())
-        _exit(23);
     _exit(err ? 1 : 0);
 }
 
