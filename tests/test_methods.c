@@ -2,7 +2,6 @@
 /* The ways to run beside the default one: the damped update, the method of 2019, the R package's ways, correcting too far at
    first, and all of them with several variables, weights and covariates at once. Each against the oracle, and for what holds in
    all. */
-#include "recorded.h"
 #include "study.h"
 #include "testing.h"
 
@@ -144,163 +143,6 @@ static void empty_clusters_make_no_nan(void **state)
     }
 }
 
-/* ---- the R package's ways -------------------------------------------------------------------------------------------------- */
-
-static int64_t blocks_of(int64_t *cells, const struct product *p)
-{
-    int64_t most = 0;
-    memset(cells, 0, 20 * sizeof *cells);
-    for (int64_t i = 0; i < p->n; i++) {
-        assert_in_range(p->block[i], 0, 19);
-        most = ++cells[p->block[i]] > most ? cells[p->block[i]] : most;
-    }
-    return most;
-}
-
-/* Blocks are equally large and know nothing of levels: chi-square of a 24 x 20 table has mean 437 and deviation 30. Those of the
-   default update are balanced over levels, and its chi-square is near 0. */
-static void redrawn_blocks_are_random(void **state)
-{
-    (void)state;
-    int32_t *before = NULL;
-    for (int i = 0; i < 6; i++) { /* the last sweeps of runs of other lengths, and of other seeds */
-        struct study s;
-        struct product p;
-        struct uni_options o = with_method(study_options(), "compat", "r-2.0.4");
-        int64_t cells[20], of_level[24] = {0}, both[24][20] = {{0}};
-        double chi = 0;
-        study_make(&s, STUDY_NESTED, 1);
-        o.max_rounds = 1;
-        o.sweeps = i < 3 ? 3 - i : 1;
-        o.seed = i < 3 ? 0 : i - 2; /* draw by draw: seed 0's third, second and first, then the first of seeds 1, 2, 3 */
-        study_run(&p, &s, &o);
-        assert_int_equal(blocks_of(cells, &p), s.data.n / 20);
-        for (int64_t c = 0; c < p.n; c++) {
-            of_level[s.level[0][c]]++;
-            both[s.level[0][c]][p.block[c]]++;
-        }
-        for (int l = 0; l < 24; l++)
-            for (int q = 0; q < 20; q++) {
-                double expected = (double)of_level[l] / 20;
-                chi += pow((double)both[l][q] - expected, 2) / expected;
-            }
-        assert_near(chi, 437, 5 * 30);
-        int32_t *grown = realloc(before, (size_t)((i + 1) * p.n) * sizeof *before);
-        assert_non_null(grown);
-        before = grown;
-        memcpy(before + i * p.n, p.block, (size_t)p.n * sizeof *before);
-        for (int j = 0; j < i; j++) { /* of two independent draws one cell in 20 has the same block */
-            int64_t same = 0;
-            for (int64_t c = 0; c < p.n; c++)
-                same += before[j * p.n + c] == p.block[c];
-            assert_near((double)same, (double)p.n / 20, 6 * sqrt((double)p.n / 20));
-        }
-        product_close(&p);
-        study_close(&s);
-    }
-    free(before);
-}
-
-/* One sweep of one round: the product's blocks are then all that the oracle must be told. */
-static void one_redrawn_sweep_follows_the_oracle(void **state)
-{
-    (void)state;
-    for (int mix = 0; mix < 24; mix++) {
-        struct study s;
-        struct uni_options o = with_method(study_options(), "compat", "r-2.0.4");
-        study_make(&s, mix % STUDY_KINDS, 1 + mix / 3 % 3);
-        o.sweeps = o.max_rounds = 1;
-        o.block_size = mix % 4 ? 0.05 : 0.013;
-        if (mix % 2)
-            study_weigh(&s);
-        if (mix % 5 == 1)
-            study_covary(&s, 1);
-        o.theta = (struct uni_values){s.n, {2, 1, 6}};
-        o.tol = -1;
-        study_follows(&s, &o, SINGLE_SCALE);
-        o.precision = UNI_HALF;
-        study_follows(&s, &o, 1);
-        study_close(&s);
-    }
-}
-
-/* Whatever is read belongs together after many sweeps and rounds. */
-static void redrawn_tables_are_sums_of_r(void **state)
-{
-    (void)state;
-    struct study s;
-    struct product p;
-    struct uni_options o = with_method(study_options(), "compat", "r-2.0.4");
-    study_make(&s, STUDY_ODD, 2);
-    study_weigh(&s);
-    study_run(&p, &s, &o);
-    double *O = calloc((size_t)(p.B * p.K), sizeof *O), *Z = widen(s.data.Z, p.n * p.d);
-    assert_non_null(O);
-    for (int64_t i = 0; i < p.n; i++) {
-        double sum = 0;
-        for (int64_t k = 0; k < p.K; k++) {
-            sum += p.R[i * p.K + k];
-            for (int v = 0; v < 2; v++) {
-                int64_t l = s.level[v][i] + (v ? 24 : 0);
-                O[l * p.K + k] += s.weight[i] * p.R[i * p.K + k];
-                for (int64_t j = 0; j < p.d; j++)
-                    Z[i * p.d + j] -= p.R[i * p.K + k] * p.W[(l * p.K + k) * p.d + j];
-            }
-        }
-        assert_near(sum, 1, 1e-5);
-    }
-    assert_at_most(largest_difference(O, p.O, p.B * p.K), 1e-3);
-    assert_at_most(largest_difference(Z, p.Zcorr, p.n * p.d), 1e-4);
-    free(O);
-    free(Z);
-    product_close(&p);
-    study_close(&s);
-}
-
-/* From a recorded run's start, with other blocks in other orders: the same objective and nearly the same cells. Of two variables
-   only where penalties are added; their product is another objective's. */
-static void compat_stays_near_the_recorded_runs(void **state)
-{
-    (void)state;
-    static const struct recorded_name names[] = {{"cell_lines", "dynamic"}, {"pbmc_stim", "fixed"}, {"cell_lines", "two-cov"}};
-    if (!recorded_available())
-        skip();
-    for (int i = 0; i < 3; i++) {
-        struct recorded recorded;
-        recorded_open(&recorded, &names[i]);
-        const struct ref_problem *q = &recorded.problem;
-        float *start = malloc((size_t)(q->K * q->d) * sizeof *start), *Z = malloc((size_t)(q->n * q->d) * sizeof *Z);
-        assert_true(start && Z);
-        for (int64_t e = 0; e < q->K * q->d; e++)
-            start[e] = (float)q->start[e];
-        for (int64_t e = 0; e < q->n * q->d; e++)
-            Z[e] = (float)q->Z[e];
-        struct uni_matrix m = {Z, UNI_FLOAT32, q->n, q->d, 0, 0};
-        struct uni_batch batch[2] = {{.n_cells = q->n, .n_levels = q->n_levels[0], .level = q->level[0]},
-                                     {.n_cells = q->n, .n_levels = q->n_levels[1], .level = q->level[1]}};
-        struct uni_options o = with_method(defaults(), "compat", "r-2.0.4");
-        assert_true(o.stop == UNI_STOP_OBJECTIVE && o.tol == 0.01);
-        o.centroids = start, o.n_centroids = q->K, o.tol = -1;
-        o.lambda = (struct uni_values){q->lambda[0] > 0, {q->lambda[0]}};
-        for (o.seed = 0; o.seed < 3; o.seed++) {
-            struct uni_harmony *run;
-            struct product p;
-            assert_int_equal(uni_open(&run, &m, batch, q->n_variables, &o), UNI_OK);
-            assert_int_equal(uni_run(run), UNI_OK);
-            product_read(&p, run);
-            double objective = p.summary->rounds[RECORDED_ROUNDS - 1].objective,
-                   theirs = recorded.total[recorded.n_objectives - 1];
-            struct distance far = compare_corrected(p.Zcorr, recorded.Zcorr, q->Z, q->n, q->d);
-            assert_near(objective, theirs, 0.01 * fabs(theirs));
-            assert_at_least(far.corr_least, 0.999);
-            product_close(&p);
-        }
-        free(start);
-        free(Z);
-        recorded_close(&recorded);
-    }
-}
-
 /* ---- correcting too far at first ------------------------------------------------------------------------------------------- */
 
 static void overcorrection_follows_the_oracle(void **state)
@@ -382,10 +224,6 @@ int main(void)
         cmocka_unit_test(every_combination_follows_the_oracle),
         cmocka_unit_test(harmony1_has_its_own_defaults),
         cmocka_unit_test(empty_clusters_make_no_nan),
-        cmocka_unit_test(redrawn_blocks_are_random),
-        cmocka_unit_test(one_redrawn_sweep_follows_the_oracle),
-        cmocka_unit_test(redrawn_tables_are_sums_of_r),
-        cmocka_unit_test(compat_stays_near_the_recorded_runs),
         cmocka_unit_test(overcorrection_follows_the_oracle),
         cmocka_unit_test(overcorrection_ends_before_the_run_does),
         cmocka_unit_test(overcorrection_leaves_the_fixed_point),
