@@ -10,17 +10,18 @@ static const struct problem_case cells = {"study", 1500, 12, 20, 24, 8, 3, 1.5, 
 static int32_t draw_level(enum study_kind kind, int v, int64_t i, int32_t sample, int64_t n_levels, uint64_t *state)
 {
     int32_t drawn = (int32_t)(made_uniform(state) * (double)n_levels);
-    if (kind == STUDY_NESTED)
+    if (kind == STUDY_NESTED && v < 3)
         return sample / (v == 1 ? 4 : 12);
-    if (kind == STUDY_CROSSED)
+    if (kind != STUDY_ODD || v >= 3)
         return drawn;
     return i == 5 ? 3 : i % 97 == 0 ? 1 : drawn == 3 || drawn == 2 ? 0 : drawn;
 }
 
 void study_make(struct study *s, enum study_kind kind, int n_variables)
 {
-    static const char *const names[] = {"sample", "donor", "site"};
-    static const int64_t levels[STUDY_KINDS][STUDY_VARIABLES] = {{24, 6, 2}, {24, 5, 3}, {24, 5, 4}};
+    static const char *const names[] = {"sample", "donor", "site", "kit", "run", "lane", "day", "hand"};
+    static const int64_t levels[STUDY_KINDS][STUDY_VARIABLES] = {
+        {24, 6, 2, 3, 2, 4, 3, 2}, {24, 5, 3, 3, 2, 4, 3, 2}, {24, 5, 4, 3, 2, 4, 3, 2}};
     uint64_t state = 11;
     *s = (struct study){.n = n_variables};
     made_case(&s->data, &cells, 7);

@@ -6,11 +6,11 @@
 
 #include "agreement.h"
 
-enum { STUDY_VARIABLES = 3, STUDY_COVARIATES = 2 };
+enum { STUDY_VARIABLES = UNI_MAX_VARIABLES, STUDY_COVARIATES = 2 };
 
 enum study_kind {
     STUDY_NESTED,  /* sample (24) nested in donor (6), nested in site (2) */
-    STUDY_CROSSED, /* sample (24), donor (5) and site (3), drawn apart */
+    STUDY_CROSSED, /* sample (24), donor (5) and site (3), drawn apart; further ones of 2 to 4 levels, of any kind */
     STUDY_ODD,     /* crossed; donor and site have a level without cells, one of a single cell, a rare one */
     STUDY_KINDS
 };

@@ -76,6 +76,27 @@ static void every_combination_follows_the_oracle(void **state)
     }
 }
 
+/* Groups of many runs of cells, whose sums are made in parts. */
+static void large_groups_follow_the_oracle(void **state)
+{
+    (void)state;
+    static const struct problem_case large = {"large groups", 24000, 6, 9, 2, 6, 2, 1.5, 0};
+    for (int mix = 0; mix < 3; mix++) {
+        struct study s;
+        struct uni_options o = study_options();
+        study_make_case(&s, &large);
+        study_covary(&s, 2);
+        study_weigh(&s);
+        o.n_clusters = large.n_clusters;
+        o.max_rounds = 2;
+        o.update = mix == 1 ? UNI_UPDATE_JACOBI : UNI_UPDATE_BLOCKS;
+        if (mix == 2)
+            o.compat = UNI_COMPAT_R204, o.sweeps = o.max_rounds = 1;
+        study_follows(&s, &o, SINGLE_SCALE);
+        study_close(&s);
+    }
+}
+
 /* ---- the method of 2019 ---------------------------------------------------------------------------------------------------- */
 
 static void harmony1_has_its_own_defaults(void **state)
@@ -222,6 +243,7 @@ int main(void)
         cmocka_unit_test(jacobi_follows_the_oracle),
         cmocka_unit_test(methods_follow_the_oracle_on_every_case),
         cmocka_unit_test(every_combination_follows_the_oracle),
+        cmocka_unit_test(large_groups_follow_the_oracle),
         cmocka_unit_test(harmony1_has_its_own_defaults),
         cmocka_unit_test(empty_clusters_make_no_nan),
         cmocka_unit_test(overcorrection_follows_the_oracle),

@@ -142,6 +142,33 @@ static void a_run_can_be_cancelled(void **state)
         }
 }
 
+static int stop_after_two(const struct uni_progress *progress, void *user)
+{
+    (void)user;
+    return progress->round == 2;
+}
+
+/* Where the caller stops a run it can be read, and is the shorter run. */
+static void a_stopped_run_is_the_shorter_run(void **state)
+{
+    struct study s;
+    struct product stopped, two;
+    struct uni_options o = open_mode(&s, *state);
+    o.progress = stop_after_two;
+    struct uni_harmony *run = study_open(&s, o);
+    assert_int_equal(uni_run(run), UNI_STOPPED);
+    product_read(&stopped, run);
+    assert_int_equal(stopped.summary->reason, UNI_STOPPED_BY_CALLER);
+    o.progress = NULL;
+    o.max_rounds = 2;
+    study_run(&two, &s, &o);
+    if (o.overcorrect == 1) /* a last round is never overcorrected */
+        assert_same_bytes(&stopped, &two);
+    product_close(&stopped);
+    product_close(&two);
+    study_close(&s);
+}
+
 /* R, O and the corrected cells of what was read belong together. */
 static void what_is_read_belongs_together(void **state)
 {
@@ -288,6 +315,7 @@ int main(void)
         {"the_plan_says_what_the_run_takes", the_plan_says_what_the_run_takes},
         {"taking_is_reading", taking_is_reading},
         {"a_run_can_be_cancelled", a_run_can_be_cancelled},
+        {"a_stopped_run_is_the_shorter_run", a_stopped_run_is_the_shorter_run},
         {"what_is_read_belongs_together", what_is_read_belongs_together},
     };
     enum { IN_ALL = sizeof in_all / sizeof *in_all };
