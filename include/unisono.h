@@ -69,7 +69,7 @@ UNI_API const char *uni_last_error(void);
 enum uni_dtype { UNI_FLOAT32, UNI_FLOAT64 };
 
 /* An embedding as the caller has it: element (i, j) lies at (const char *)data + i * row_stride + j * col_stride. Strides are in
-   bytes and may be negative, zero strides of both mean C order. Values must be finite; float64 is rounded to float32. */
+   bytes and may be negative, zero strides of both mean C order. Values must be finite and below 8e34; float64 is rounded to float32. */
 struct uni_matrix {
     const void *data;
     enum uni_dtype dtype;

@@ -61,8 +61,12 @@ int uni_normalise(float *row, int64_t D)
     return 1;
 }
 
-/* A float64 beyond float32's range counts as infinite: it would become so. An exponent of all ones is a NaN or an infinity. */
-static int row_is_finite(const struct uni_matrix *m, int64_t i)
+/* 2^116, some 8e34: sums over the cells of a run, and a correction's differences, must stay within float32. */
+#define LARGEST 0x1p116
+enum { LARGEST_EXPONENT = 243 << 23 };
+
+/* Neither NaN nor infinite nor too large. An exponent of all ones is a NaN or an infinity. */
+static int row_is_usable(const struct uni_matrix *m, int64_t i)
 {
     if (m->dtype == UNI_FLOAT32 && m->col_stride == 4 && (uintptr_t)m->data % 4 == 0 && m->row_stride % 4 == 0) {
         const uint32_t *row = (const uint32_t *)(const void *)((const char *)m->data + i * m->row_stride);
@@ -71,23 +75,28 @@ static int row_is_finite(const struct uni_matrix *m, int64_t i)
             uint32_t bits = row[j] & 0x7f800000u;
             most = bits > most ? bits : most;
         }
-        return most != 0x7f800000u;
+        return most < LARGEST_EXPONENT;
     }
     for (int64_t j = 0; j < m->n_dims; j++)
-        if (!isfinite((float)value_at(m, i, j)))
+        if (!(fabs(value_at(m, i, j)) < LARGEST))
             return 0;
     return 1;
 }
 
-static int check_finite(const struct uni_matrix *m)
+/* A float64 beyond float32's range counts as infinite: it would become so. */
+static int check_values(const struct uni_matrix *m, int any_size)
 {
-    int64_t count = 0, first_row = -1, first_column = -1;
+    int64_t count = 0, first_row = -1, first_column = -1, large_row = -1, large_column = -1;
     for (int64_t i = 0; i < m->n_cells; i++) {
-        if (row_is_finite(m, i))
+        if (row_is_usable(m, i))
             continue;
         for (int64_t j = 0; j < m->n_dims; j++) {
-            if (isfinite((float)value_at(m, i, j)))
+            double value = value_at(m, i, j);
+            if (isfinite((float)value)) {
+                if (large_row < 0 && fabs(value) >= LARGEST)
+                    large_row = i, large_column = j;
                 continue;
+            }
             if (count++ == 0)
                 first_row = i, first_column = j;
         }
@@ -98,6 +107,10 @@ static int check_finite(const struct uni_matrix *m)
                         "remove these cells first",
                         (long long)count, count == 1 ? "" : "s", count == 1 ? "" : "the first ", (long long)first_row + 1,
                         (long long)first_column + 1);
+    if (large_row >= 0 && !any_size)
+        return uni_fail(UNI_INPUT,
+                        "the embedding holds %g at row %lld, column %lld (from 1), and values must be below %.1g; scale it",
+                        value_at(m, large_row, large_column), (long long)large_row + 1, (long long)large_column + 1, LARGEST);
     return UNI_OK;
 }
 
@@ -143,7 +156,7 @@ int uni_matrix_check(const struct uni_matrix *given, struct uni_matrix *plain, s
         plain->col_stride = given->dtype == UNI_FLOAT64 ? 8 : 4;
         plain->row_stride = plain->col_stride * given->n_dims;
     }
-    int err = check_finite(plain);
+    int err = check_values(plain, !warnings); /* who asks for no warnings calculates in float64 */
     if (!err && warnings)
         warn_uncentred(plain, warnings);
     return err;

@@ -97,6 +97,20 @@ static void float64_beyond_float32_is_non_finite(void **state)
     REFUSE(0, UNI_INPUT, "1 non-finite value", "row 60", "column 3");
 }
 
+/* Found by fuzzing: sums and differences of such values left float32, and the result was infinite without a word. */
+static void values_whose_sums_leave_float32_are_refused(void **state)
+{
+    (void)state;
+    data.Z[4 * 3 + 1] = 1e35f;
+    REFUSE(0, UNI_INPUT, "1e+35", "row 5", "column 2", "8e+34");
+    data.Z[4 * 3 + 1] = -3e38f;
+    REFUSE(0, UNI_INPUT, "-3e+38", "row 5", "column 2");
+    double Z[180] = {0};
+    Z[179] = 1e36;
+    m.data = Z, m.dtype = UNI_FLOAT64;
+    REFUSE(0, UNI_INPUT, "1e+36", "row 60", "column 3");
+}
+
 static void p29_missing_label_is_counted_and_placed(void **state)
 {
     (void)state;
@@ -433,6 +447,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(p24_non_finite_values_are_counted_and_placed),
         TEST(float64_beyond_float32_is_non_finite),
+        TEST(values_whose_sums_leave_float32_are_refused),
         TEST(p29_missing_label_is_counted_and_placed),
         TEST(missing_labels_can_be_skipped),
         TEST(missing_labels_can_be_a_level),
