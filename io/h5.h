@@ -140,10 +140,20 @@ int io_h5_reserve(const struct io_target *, int64_t bytes);
 /* Attributes as current anndata writes them. */
 int io_h5ad_encode(hid_t object, const char *type, const char *version);
 int io_h5ad_text_attribute(hid_t object, const char *name, const char *text);
+int io_h5ad_list_attribute(hid_t object, const char *name, const char *const *texts, int64_t count);
 hid_t io_h5ad_make_group(hid_t location, const char *name, const char *type, const char *version);
 /* A dataset (n_axes 0: a scalar); values NULL: no values. */
 int io_h5ad_make_array(hid_t location, const char *name, hid_t file_type, hid_t memory_type, int n_axes, const hsize_t *shape,
                        const void *values, const char *encoding);
+
+/* The names of a data frame's columns. */
+int io_h5ad_column_order(const struct io_h5_file *, hid_t object, const char *thing, struct io_strings *columns);
+
+/* ---- columns that obs gains (h5ad_obs.c) ------------------------------------------------------------------------------------ */
+
+int io_h5ad_obs_check(const struct io_h5_file *, const struct io_output *);
+/* -1: why has the reason. */
+int io_h5ad_obs_add(const struct io_h5_file *, const struct io_output *, char *why, size_t size);
 
 /* ---- obsm as one dataset of records, as anndata before 0.7 wrote it (h5ad_older.c) ------------------------------------------ */
 

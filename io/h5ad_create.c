@@ -43,6 +43,11 @@ int io_h5ad_encode(hid_t object, const char *type, const char *version)
                : 0;
 }
 
+int io_h5ad_list_attribute(hid_t object, const char *name, const char *const *texts, int64_t count)
+{
+    return text_attribute(object, name, texts, count);
+}
+
 hid_t io_h5ad_make_group(hid_t location, const char *name, const char *type, const char *version)
 {
     hid_t group = H5Gcreate2(location, name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);

@@ -69,25 +69,25 @@ static int frame_values(const struct io_h5ad_source *source, int64_t n_cells, in
 }
 
 /* The strings of the attribute column-order. */
-static int column_order(const struct io_h5ad_source *source, struct io_strings *columns)
+int io_h5ad_column_order(const struct io_h5_file *file, hid_t object, const char *thing, struct io_strings *columns)
 {
     struct io_builder builder = {0};
-    if (H5Aexists(source->object, "column-order") <= 0)
-        return io_fail("%s: %s has no attribute column-order: the file is damaged", source->path, source->thing);
-    hid_t attribute = H5Aopen(source->object, "column-order", H5P_DEFAULT);
+    if (H5Aexists(object, "column-order") <= 0)
+        return io_fail("%s: %s has no attribute column-order: the file is damaged", file->path, thing);
+    hid_t attribute = H5Aopen(object, "column-order", H5P_DEFAULT);
     hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute), memory = H5Tcopy(type);
     hssize_t count = H5Sget_simple_extent_npoints(space);
     size_t width = H5Tget_size(type);
     int variable = H5Tis_variable_str(type) > 0, err = 0;
     /* An empty list has a type of numbers. */
     if (count > 0 &&
-        (H5Tget_class(type) != H5T_STRING || width == 0 || io_product(count, (int64_t)width) > source->file.bytes + IO_PIECE))
-        err = io_fail("%s: %s: the attribute column-order is no list of names: the file is damaged", source->path, source->thing);
+        (H5Tget_class(type) != H5T_STRING || width == 0 || io_product(count, (int64_t)width) > file->bytes + IO_PIECE))
+        err = io_fail("%s: %s: the attribute column-order is no list of names: the file is damaged", file->path, thing);
     char *values = !err && count > 0 ? io_room_zeroed(count, width) : NULL;
     if (!err && count > 0 && !values)
-        err = io_fail_memory(source->path, "column-order", io_product(count, (int64_t)width));
+        err = io_fail_memory(file->path, "column-order", io_product(count, (int64_t)width));
     if (values && H5Aread(attribute, memory, values) < 0)
-        err = io_fail("%s: %s: column-order cannot be read: %s", source->path, source->thing, io_h5_reason());
+        err = io_fail("%s: %s: column-order cannot be read: %s", file->path, thing, io_h5_reason());
     for (hssize_t i = 0; values && !err && i < count; i++) {
         const char *text = variable ? ((char **)values)[i] : values + (size_t)i * width;
         err = io_builder_add(&builder, text ? text : "", text ? (variable ? strlen(text) : strnlen(text, width)) : 0);
@@ -134,7 +134,7 @@ static int check_column(const struct io_h5ad_source *source, const char *column,
 int io_h5ad_frame_open(struct io_h5ad_source *source, struct io_matrix *matrix)
 {
     int64_t count = 0, n_cells = 0;
-    int err = column_order(source, &source->columns);
+    int err = io_h5ad_column_order(&source->file, source->object, source->thing, &source->columns);
     for (int64_t j = 0; !err && j < source->columns.count; j++) {
         err = check_column(source, source->columns.at[j], &count);
         n_cells = j == 0 ? count : n_cells;

@@ -52,6 +52,8 @@ static int check_source(const struct io_h5_file *file, const struct io_output *o
     if (output->n_cells > 0 && n_cells != output->n_cells)
         return io_fail("%s: obs has %" PRId64 " cells, the result has %" PRId64 ": the file was changed meanwhile", file->path,
                        n_cells, output->n_cells);
+    if (output->into_obs)
+        return io_h5ad_obs_check(file, output);
     if (check_place(file, output, "obsm"))
         return -1;
     return check_place(file, output, "uns");
@@ -80,7 +82,9 @@ int io_h5ad_check(const struct io_output *output)
             "%s: an .h5ad output is a copy of an .h5ad input, and %s is none: name an output that ends in .npy, .tsv or .csv",
             output->target, source ? source : "the input");
     int err = io_target_check(output->target, output->overwrite || io_same_file(source, output->target));
-    if (!err)
+    for (int64_t j = 0; !err && output->into_obs && j < output->dims->count; j++)
+        err = check_key(output->target, output->dims->at[j]);
+    if (!err && !output->into_obs)
         err = check_key(output->target, output->key);
     return err ? err : io_h5ad_in_child(source, NULL, answer_check, (void *)(uintptr_t)output);
 }
@@ -218,13 +222,15 @@ static int add(const struct io_target *out, const struct io_output *output)
     hid_t file = H5Fopen(out->temp, H5F_ACC_RDWR, H5P_DEFAULT);
     if (file < 0)
         return io_fail("%s: the copy of %s cannot be opened: %s", out->name, output->source, io_h5_reason());
-    int err = add_to(file, output, why, sizeof why);
+    struct io_h5_file clone = {.id = file, .path = out->name, .bytes = INT64_MAX - IO_PIECE};
+    int err = output->into_obs ? io_h5ad_obs_add(&clone, output, why, sizeof why) : add_to(file, output, why, sizeof why);
     /* What HDF5 keeps back is written here, and so may fail here. */
     if (H5Fclose(file) < 0 && !err) {
         snprintf(why, sizeof why, "%s", io_h5_reason());
         err = -1;
     }
-    return err ? io_fail("%s: writing obsm/\"%s\" failed: %s", out->name, output->key, why) : 0;
+    const char *place = output->into_obs ? "obs" : "obsm", *key = output->into_obs ? output->dims->at[0] : output->key;
+    return err ? io_fail("%s: writing %s/\"%s\" failed: %s", out->name, place, key, why) : 0;
 }
 
 /* At most what the additions take: values, texts, and for each dataset its headers and a part of HDF5's heaps. */
@@ -235,7 +241,8 @@ static int64_t room_of(const struct io_output *output)
         const struct io_entry *entry = &output->entries[i];
         bytes = io_sum(bytes, entry->text ? (int64_t)strlen(entry->text) : io_product(entry->count, 8));
     }
-    return io_sum(bytes, io_sum(io_product(output->n_entries + 1, 8192), IO_PIECE / 4));
+    int64_t datasets = io_sum(output->n_entries + 1, output->into_obs ? output->n_dims : 0);
+    return io_sum(bytes, io_sum(io_product(datasets, 8192), IO_PIECE / 4));
 }
 
 struct addition {

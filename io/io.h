@@ -133,6 +133,7 @@ struct io_output {
     const char *cell_header;          /* tables */
     const char *source;               /* .h5ad: the file to clone; may be the target itself (then overwrite concerns the key only) */
     const char *key;                  /* .h5ad: obsm key and uns key */
+    int into_obs;                     /* .h5ad: obs gains the columns of values, named by dims, instead; key and entries are not looked at */
     const struct io_entry *entries;   /* .h5ad: what uns/KEY says */
     int64_t n_entries;
 };

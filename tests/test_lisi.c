@@ -196,7 +196,7 @@ static void the_same_bytes_for_any_number_of_threads_and_any_instruction_set(voi
     static const int64_t threads[] = {1, 2, 3, 8};
     struct made_data data;
     made_case(&data, &mixed, 1);
-    double *first = calloc((size_t)(data.n), sizeof *first), *out = calloc((size_t)(data.n), sizeof *out);
+    double *first = calloc((size_t)data.n, sizeof *first), *out = calloc((size_t)data.n, sizeof *out);
     char *isa = getenv("UNISONO_ISA"), *before = isa ? strdup(isa) : NULL;
     struct uni_lisi_options o = every_cell(30);
     run_lisi(first, data.Z, data.level, data.n, data.d, data.n_levels, &o);
@@ -258,16 +258,17 @@ static void any_layout_and_type_gives_the_same_bytes(void **state)
 /* The sampled cells have the values that they have among all, and the standard error says how far the mean may be off. */
 static void a_sample_is_of_the_same_values(void **state)
 {
-    (void)state;
     enum { SAMPLE = 500, SEEDS = 40 };
+    (void)state;
     struct made_data data;
     made_case(&data, &mixed, 3);
     struct uni_matrix m = matrix_of(&data);
     struct uni_batch b[2] = {batch_of(&data), labels_of(data.type, data.n, data.n_types)};
     struct uni_lisi_options o = every_cell(30);
     struct uni_lisi_score all[2], some[2];
-    double *every = calloc((size_t)(2 * data.n), sizeof *every), values[2 * SAMPLE], off = 0;
-    int64_t cells[SAMPLE], before[SAMPLE] = {0};
+    double *every = calloc((size_t)(2 * data.n), sizeof *every), off = 0;
+    static double values[2 * SAMPLE];
+    static int64_t cells[SAMPLE], before[SAMPLE];
     assert_int_equal(uni_lisi(&m, b, 2, &o, every, NULL, all), UNI_OK);
     o.sample = SAMPLE;
     for (o.seed = 0; o.seed < SEEDS; o.seed++) {
@@ -428,8 +429,8 @@ static void p120_bad_input_is_one_sentence(void **state)
     other.n_cells = 4;
     assert_refused(UNI_INPUT, &other, &b, 1, &o, "4 cells; LISI needs at least 5");
     other = cells_of(data.Z, 10, 200);
-    assert_refused(UNI_INPUT, &other, &b, 1, &o, "\"batch\" has 200 labels for an embedding of 10x200");
-    assert_refused(UNI_INPUT, &other, &b, 1, &o, "transpose");
+    assert_refused(UNI_INPUT, &other, &b, 1, &o,
+                   "\"batch\" has 200 labels for an embedding of 10x200 (cells x dimensions): cells must");
     data.level[17] = 2;
     assert_refused(UNI_INPUT, &m, &b, 1, &o, "level 2 at cell 18");
     data.level[17] = 0;
