@@ -158,7 +158,7 @@ function convergence() {
 
 // ---- what moved, of all cells
 
-const percent = (x) => (x === null || x === undefined ? "–" : real(100 * x, 3) + " %");
+const percent = (x) => (x === null || x === undefined ? "–" : (100 * x).toFixed(1).replace(/^-(?=0\.0$)/, "").replace("-", "\u2212") + "\u202f%");
 function diagnosis() {
   const d = D.diagnosis, body = byId("diagnostics-body");
   if (!d) return;
@@ -174,7 +174,7 @@ function diagnosis() {
       { title: "type", text: true, value: (r) => r.name ?? "" }, { title: "cells", value: (r) => whole(r.cells) },
       ...BATCHES.map((v, k) => ({ title: ["levels of ", name(v.name)], value: (r) => `${whole(r.levels[k])} of ${whole(v.levels)}` })),
       { title: "moved, median", value: (r) => real(r.median) }, { title: "99.9 %", value: (r) => real(r.p999) }, { title: "its centre", value: (r) => real(r.moved) }, { title: "spread before", value: (r) => real(r.spread) },
-      { title: "of it removed", value: (r) => percent(r.removed) }, { title: "came closest", text: true, value: (r) => r.nearest ?? "–" }, { title: "from", value: (r) => real(r.nearest_before) }, { title: "to", value: (r) => real(r.nearest_after) }], d.types).filter(Boolean));
+      { title: "of it removed", value: (r) => percent(r.removed) }, { title: "nearest type", text: true, value: (r) => r.nearest ?? "–" }, { title: "its distance before", value: (r) => real(r.nearest_before) }, { title: "after", value: (r) => real(r.nearest_after) }], d.types).filter(Boolean));
 }
 
 // ---- the run

@@ -55,15 +55,30 @@ function drawMark(g, shape, x, y, r) {
   else { g.lineWidth = 0.75 * r; g.stroke(); }
 }
 
-// A mark drawn once; tens of thousands are copied from it.
+// A mark drawn once, as pixels; tens of thousands are laid over each other by hand, which is the same work on every machine.
 function sprite(colour, shape, radius, scale) {
   const size = Math.ceil((2.8 * radius + 2) * scale), c = document.createElement("canvas");
   c.width = c.height = size;
-  const g = c.getContext("2d");
+  const g = c.getContext("2d", { willReadFrequently: true });
   g.scale(scale, scale);
   g.fillStyle = g.strokeStyle = colour;
   drawMark(g, shape, size / scale / 2, size / scale / 2, radius);
-  return c;
+  return { size, data: g.getImageData(0, 0, size, size).data };
+}
+
+function stamp(image, { size, data }, x, y) {
+  const to = image.data, width = image.width, left = Math.round(x - size / 2), top = Math.round(y - size / 2);
+  if (left < 0 || top < 0 || left + size > width || top + size > image.height) return;
+  for (let row = 0; row < size; row++) {
+    let at = 4 * ((top + row) * width + left), from = 4 * row * size;
+    for (let k = 0; k < size; k++, at += 4, from += 4) {
+      const share = data[from + 3] / 255;
+      if (share === 0) continue;
+      to[at] += (data[from] - to[at]) * share;
+      to[at + 1] += (data[from + 1] - to[at + 1]) * share;
+      to[at + 2] += (data[from + 2] - to[at + 2]) * share;
+    }
+  }
 }
 
 // ---- panels
@@ -109,7 +124,7 @@ function buildPanels() {
 const radiusOf = (panel) => Math.max(0.9, Math.min(3.6, Math.sqrt((0.13 * panel.size * panel.size) / Math.PI / panel.n)));
 
 function place(panel) {
-  const size = panel.base.clientWidth || 300, scale = (printing ? 3 : Math.min(3, devicePixelRatio || 1)), e = panel.extent, pad = 12;
+  const size = panel.base.clientWidth || 300, scale = Math.min(3, devicePixelRatio || 1), e = panel.extent, pad = 12;
   Object.assign(panel, { size, scale });
   for (const c of [panel.base, panel.over]) { c.width = c.height = Math.round(size * scale); }
   const k = (size - 2 * pad) / e.wide;
@@ -124,37 +139,29 @@ function place(panel) {
 
 function drawPanel(panel) {
   place(panel);
-  const g = panel.base.getContext("2d"), colouring = colours[state.colour], codes = colouring.codes[panel.k], r = radiusOf(panel);
+  const g = panel.base.getContext("2d", { willReadFrequently: true }), colouring = colours[state.colour], codes = colouring.codes[panel.k], r = radiusOf(panel);
   const sprites = new Map(), ghost = sprite(css("--ghost"), 0, Math.max(0.7, 0.7 * r), panel.scale);
-  // To paper each mark is drawn for itself: it comes out sharp, and copies of canvases do not come out in every browser.
-  const mark = (colour, shape, radius, i) => {
-    g.setTransform(panel.scale, 0, 0, panel.scale, 0, 0);
-    g.fillStyle = g.strokeStyle = colour;
-    drawMark(g, shape, panel.px[i], panel.py[i], radius);
-  };
-  const stamp = (image, i) => g.drawImage(image, Math.round(panel.px[i] * panel.scale - image.width / 2), Math.round(panel.py[i] * panel.scale - image.height / 2));
+  g.fillStyle = css("--sheet");
+  g.fillRect(0, 0, panel.base.width, panel.base.height);
+  const image = g.getImageData(0, 0, panel.base.width, panel.base.height);
+  const put = (what, i) => stamp(image, what, panel.px[i] * panel.scale, panel.py[i] * panel.scale);
   panel.shown = new Uint8Array(panel.n);
   let shown = 0;
   for (let i = 0; i < panel.n; i++) {
     if (Number.isNaN(panel.px[i])) continue;
     panel.shown[i] = isShown(i, panel.k) ? 1 : 0;
-    if (!panel.shown[i] || (state.emphasis !== null && codes[i] !== state.emphasis) || codes[i] < 0) {
-      if (printing) mark(css("--ghost"), 0, 0.7 * r, i);
-      else stamp(ghost, i);
-    }
+    if (!panel.shown[i] || (state.emphasis !== null && codes[i] !== state.emphasis) || codes[i] < 0) put(ghost, i);
     shown += panel.shown[i];
   }
   for (let i = 0; i < panel.n; i++) {
     const code = codes[i];
     if (!panel.shown[i] || code < 0 || (state.emphasis !== null && code !== state.emphasis)) continue;
-    if (printing) mark(colouring.colour(code), colouring.shape(code), r, i);
-    else {
-      if (!sprites.has(code)) sprites.set(code, sprite(colouring.colour(code), colouring.shape(code), r, panel.scale));
-      stamp(sprites.get(code), i);
-    }
+    if (!sprites.has(code)) sprites.set(code, sprite(colouring.colour(code), colouring.shape(code), r, panel.scale));
+    put(sprites.get(code), i);
     const cell = (panel.px[i] >> 4) * 4096 + (panel.py[i] >> 4), list = panel.grid.get(cell);
     if (list) list.push(i); else panel.grid.set(cell, [i]);
   }
+  g.putImageData(image, 0, 0);
   return shown;
 }
 
@@ -164,6 +171,38 @@ function draw() {
   byId("reset").hidden = ![...state.hidden.values()].some((set) => set.size);
   drawPicked();
 }
+
+// ---- on paper: drawings in place of canvases, which browsers print blurred or not at all
+
+const PATHS = [
+  (x, y) => `M${x} ${y}h0`, (x, y) => `M${x} ${y}h0`,
+  (x, y, r) => `M${x} ${(y - 1.25 * r).toFixed(1)}l${1.2 * r} ${2.1 * r}h${-2.4 * r}z`, (x, y, r) => `M${x} ${(y - 1.35 * r).toFixed(1)}l${1.35 * r} ${1.35 * r}l${-1.35 * r} ${1.35 * r}l${-1.35 * r} ${-1.35 * r}z`,
+  (x, y, r) => `M${(x - 1.3 * r).toFixed(1)} ${y}h${2.6 * r}M${x} ${(y - 1.3 * r).toFixed(1)}v${2.6 * r}`, (x, y, r) => `M${(x - r).toFixed(1)} ${(y - r).toFixed(1)}l${2 * r} ${2 * r}m0 ${-2 * r}l${-2 * r} ${2 * r}`];
+
+function pathsOf(cells, panel, colour, shape, r) {
+  const d = cells.map((i) => PATHS[shape](+panel.px[i].toFixed(1), +panel.py[i].toFixed(1), +r.toFixed(2))).join("");
+  const line = shape < 2 || shape > 3;
+  return s("path", { d, fill: line ? "none" : colour, stroke: line ? colour : "none", "stroke-width": shape > 3 ? 0.75 * r : 2 * r, "stroke-linecap": shape === 0 ? "round" : shape === 1 ? "square" : "butt" });
+}
+
+// In layers, within each of them by code, so that no level lies over all others.
+function paper(panel) {
+  const colouring = colours[state.colour], codes = colouring.codes[panel.k], r = radiusOf(panel), layer = Math.ceil(panel.n / 16);
+  const svg = s("svg", { class: "paper", viewBox: `0 0 ${panel.size} ${panel.size}`, role: "img", "aria-label": panel.base.getAttribute("aria-label") });
+  const ghosts = [], layers = new Map();
+  for (let i = 0; i < panel.n; i++) {
+    if (Number.isNaN(panel.px[i])) continue;
+    if (!panel.shown[i] || codes[i] < 0) { ghosts.push(i); continue; }
+    const key = Math.floor(i / layer) * 1e6 + codes[i];
+    if (layers.has(key)) layers.get(key).push(i); else layers.set(key, [i]);
+  }
+  svg.append(pathsOf(ghosts, panel, css("--ghost"), 0, 0.7 * r));
+  for (const key of [...layers.keys()].sort((a, b) => a - b)) svg.append(pathsOf(layers.get(key), panel, colouring.colour(key % 1e6), colouring.shape(key % 1e6), r));
+  return svg;
+}
+const clearPaper = () => document.querySelectorAll(".paper").forEach((e) => e.remove());
+addEventListener("beforeprint", () => { clearPaper(); panels.forEach((panel) => panel.base.parentNode.append(paper(panel))); });
+addEventListener("afterprint", clearPaper);
 
 // ---- one cell, in all panels
 
@@ -328,6 +367,6 @@ function pictures() {
   buildLegend();
   buildPanels();
   let waiting = 0;
-  new ResizeObserver(() => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(draw); }).observe(byId("panels"));
+  new ResizeObserver(() => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(() => { if (!printing) draw(); }); }).observe(byId("panels"));
   redraws.push(() => { buildLegend(); draw(); });
 }
