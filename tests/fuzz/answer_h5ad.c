@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* answer_h5ad FILE...: reads each as the program does, in a child, and prints one line: what it said. Ends with 1 where something else
-   came of it. `run` gives it the files that HDF5 crashed on. */
+/* answer_h5ad FILE...: reads each as the program does, in a child, and prints one line: what it said. Ends with 1 where something
+   else came of it. `run` gives it the files that HDF5 crashed on. */
 #include "fuzzing.h"
 
 int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
-        char path[64];
+        char path[64], *real = realpath(argv[i], NULL);
         struct io_matrix matrix;
         struct io_labels labels;
         struct io_output output = {.target = "/dev/shm/answer-out.h5ad", .source = path, .key = "X_new", .overwrite = 1};
         fuzz_path(path, ".h5ad");
         unlink(path);
-        if (symlink(argv[i], path))
+        if (!real || symlink(real, path))
             return 1;
+        free(real);
         int read = fails(io_matrix_open(&matrix, path, "X_pca"));
         if (!read && io_product(matrix.n_cells, matrix.n_dims) <= MOST_VALUES) {
             float *values = io_room(matrix.n_cells * matrix.n_dims, sizeof *values);

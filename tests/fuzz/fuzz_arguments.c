@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The input is a command line, words by line ends, run in this process (main.c's main has another name here) in a folder of small files.
-   No word leads out of that folder, and numbers are short unless nothing is run: the program does as it is told, for as long as it is
-   told. */
+/* The input is a command line, words by line ends, run in this process (main.c's main has another name here) in a folder of small
+   files. No word leads out of that folder, and numbers are short unless nothing is run: the program does as it is told, for as
+   long as it is told. */
 #include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
@@ -15,7 +15,8 @@ enum { MOST_WORDS = 40, MOST_LENGTH = 2048 };
 static char folder[64], originals[80];
 
 /* ---- the folder
- * -------------------------------------------------------------------------------------------------------------------------------- */
+ * --------------------------------------------------------------------------------------------------------------------------------
+ */
 
 static int remove_one(const char *path, const struct stat *info, int type, struct FTW *where)
 {
@@ -89,7 +90,8 @@ static void refresh(void)
 }
 
 /* ---- the words
- * --------------------------------------------------------------------------------------------------------------------------------- */
+ * ---------------------------------------------------------------------------------------------------------------------------------
+ */
 
 /* A slash may end a word, "folder/", and nothing else; not where it makes "./", "../" or "/". */
 static void keep_inside(char *word)

@@ -4,7 +4,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const keys[] = {"X_pca", "X_frame", "X_csr", "X_csc"}, *const columns[] = {"batch", "text", "n", "nullable"};
+    static const char *const keys[] = {"X_pca", "X_frame", "X_csr", "X_csc"}, *const columns[] = {"batch", "text", "n",
+                                                                                                  "nullable"};
     static char path[64];
     if (!path[0])
         fuzz_path(path, ".h5ad");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The input makes an .h5ad of HDF5's objects (h5ad_made.c), whole as HDF5 and anything as AnnData. Read in this process; of every 16th
-   input a result is added to a copy, as the program does it, and read again. */
+/* The input makes an .h5ad of HDF5's objects (h5ad_made.c), whole as HDF5 and anything as AnnData. Read in this process; of every
+   16th input a result is added to a copy, as the program does it, and read again. */
 #include "h5ad_here.h"
 #include "h5ad_made.h"
 
@@ -8,7 +8,8 @@ static void add_result(const char *source)
 {
     char target[64];
     static const double number = 3;
-    static const struct io_entry entries[] = {{.name = "seed", .values = &number, .integer = 1}, {.name = "params/text", .text = "x"}};
+    static const struct io_entry entries[] = {{.name = "seed", .values = &number, .integer = 1},
+                                              {.name = "params/text", .text = "x"}};
     struct io_matrix matrix, again;
     if (fails(io_matrix_open(&matrix, source, "X_pca"))) {
         io_matrix_close(&matrix);

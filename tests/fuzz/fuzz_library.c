@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The C interface on small data and any options. A call that succeeds leaves finite numbers, rows of R that sum to 1 or 0, and blocks in
-   range; one that fails has a sentence; and nothing takes longer than run allows. Whether the numbers are right is what the oracle's
-   tests ask. */
+/* The C interface on small data and any options. A call that succeeds leaves finite numbers, rows of R that sum to 1 or 0, and
+   blocks in range; one that fails has a sentence; and nothing takes longer than run allows. Whether the numbers are right is what
+   the oracle's tests ask. */
 #include <math.h>
 
 #include "fuzzing.h"
@@ -11,7 +11,8 @@ enum { MOST_CELLS = 120, MOST_DIMS = 9, VARIABLES = 3 };
 
 static double number(struct choices *c)
 {
-    static const double odd[] = {0, -1, 1e-30, 1e30, NAN, INFINITY, -INFINITY, 1e-3, 1e-12, 0.5, 2, 1e300, -1e300, 1e-310, 3, 100};
+    static const double odd[] = {0,     -1,  1e-30, 1e30,  NAN,    INFINITY, -INFINITY, 1e-3,
+                                 1e-12, 0.5, 2,     1e300, -1e300, 1e-310,   3,         100};
     unsigned byte = byte_of(c);
     return byte < 16 ? odd[byte] : byte < 128 ? (byte - 16) / 32.0 : (double)(byte - 128);
 }
@@ -19,7 +20,8 @@ static double number(struct choices *c)
 /* Options of the table by their texts: all there are, and what will come. */
 static void set_options(struct choices *c, struct uni_options *options)
 {
-    static const char *const texts[] = {"", "auto", "-1", "0", "1", "2", "nan", "inf", "0.5", "1,2", "2,1,0.5", "1e9", "yes", "no", "7", "1e-9"};
+    static const char *const texts[] = {"",    "auto", "-1",      "0",   "1",   "2",  "nan", "inf",
+                                        "0.5", "1,2",  "2,1,0.5", "1e9", "yes", "no", "7",   "1e-9"};
     int count = 0;
     while (uni_option_at(count))
         count++;
@@ -51,10 +53,10 @@ static void set_options(struct choices *c, struct uni_options *options)
 /* What the setters do not let through. */
 static void set_fields(struct choices *c, struct uni_options *options)
 {
-    int64_t *const whole[] = {&options->n_clusters, &options->window, &options->seed, &options->threads, &options->theta.n,
-                              &options->tau.n,      &options->lambda.n, &options->max_rounds};
-    double *const real[] = {&options->sigma,     &options->alpha, &options->cutoff,         &options->tol, &options->sweep_tol,
-                            &options->block_size, &options->theta.value[0], &options->lambda.value[1]};
+    int64_t *const whole[] = {&options->n_clusters, &options->window, &options->seed,     &options->threads,
+                              &options->theta.n,    &options->tau.n,  &options->lambda.n, &options->max_rounds};
+    double *const real[] = {&options->sigma,     &options->alpha,      &options->cutoff,         &options->tol,
+                            &options->sweep_tol, &options->block_size, &options->theta.value[0], &options->lambda.value[1]};
     static const int64_t odd[] = {-1, 0, 3, 9, INT32_MAX, INT64_MAX, INT64_MIN, 2};
     for (unsigned n = seldom(c, 4); n > 0; n--) {
         if (pick(c, 2))
@@ -97,8 +99,13 @@ static void read_all(struct uni_harmony *run, int status)
         REQUIRE(dst && shape[0] >= 0 && shape[1] >= 0 && shape[2] >= 0);
         int err = uni_read(run, (enum uni_array)what, dst);
         int is_float = what <= UNI_START || what == UNI_CORRECTION || what == UNI_SLOPES;
-        for (int64_t i = 0; i < count && !err && status == UNI_OK && what != UNI_BLOCKS; i++)
-            REQUIRE(isfinite(is_float ? (double)((float *)(void *)dst)[i] : dst[i]));
+        for (int64_t i = 0; i < count && !err && status == UNI_OK && what != UNI_BLOCKS; i++) {
+            double value = is_float ? (double)((float *)(void *)dst)[i] : dst[i];
+            if (!isfinite(value))
+                fprintf(stderr, "array %d, element %lld of %lld x %lld x %lld is %g\n", what, (long long)i, (long long)shape[0],
+                        (long long)shape[1], (long long)shape[2], value);
+            REQUIRE(isfinite(value));
+        }
         for (int64_t i = 0; what == UNI_ASSIGNMENTS && !err && status == UNI_OK && i < shape[0]; i++) {
             double sum = 0;
             for (int64_t k = 0; k < shape[1]; k++)
@@ -130,7 +137,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             levels[v][i] = missing && i % 9 == missing ? -1 : (int32_t)((i / turn + i % 3) % n_levels);
         if (seldom(&c, 16) == 15)
             levels[v][0] = (int32_t)byte_of(&c) - 4;
-        batches[v] = (struct uni_batch){NULL, seldom(&c, 16) == 15 ? n_cells + 1 : n_cells, n_levels + (int64_t)seldom(&c, 3), levels[v], NULL};
+        batches[v] = (struct uni_batch){NULL, seldom(&c, 16) == 15 ? n_cells + 1 : n_cells, n_levels + (int64_t)seldom(&c, 3),
+                                        levels[v], NULL};
     }
     set_options(&c, &options);
     set_fields(&c, &options);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The first two bytes say which kind of table, the rest is its text, or its gzip file. Read as an embedding, and as labels that are put
-   in the order of the embedding's cells; what was read as an embedding is written, and read again. */
+/* The first two bytes say which kind of table, the rest is its text, or its gzip file. Read as an embedding, and as labels that
+   are put in the order of the embedding's cells; what was read as an embedding is written, and read again. */
 #include <zlib.h>
 
 #include "fuzzing.h"
@@ -9,7 +9,8 @@
 static void zip(const char *path, const uint8_t *data, size_t size, unsigned lost)
 {
     static uint8_t packed[1 << 17];
-    z_stream z = {.next_in = (uint8_t *)(uintptr_t)data, .avail_in = (unsigned)size, .next_out = packed, .avail_out = sizeof packed};
+    z_stream z = {
+        .next_in = (uint8_t *)(uintptr_t)data, .avail_in = (unsigned)size, .next_out = packed, .avail_out = sizeof packed};
     REQUIRE(deflateInit2(&z, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK && deflate(&z, Z_FINISH) == Z_STREAM_END);
     size_t length = z.total_out;
     deflateEnd(&z);
@@ -46,8 +47,8 @@ static void write_and_read(const struct io_matrix *matrix, const float *values, 
     REQUIRE(io_output_write(&output) == 0);
     float *same = io_room(count, sizeof *same);
     REQUIRE(same && io_matrix_open(&again, path, NULL) == 0);
-    /* A first column whose header says nothing is one of names by what its first line holds: the header that is cut at 64 bytes, and
-       names that are numbers, may make it one of values. */
+    /* A first column whose header says nothing is one of names by what its first line holds: the header that is cut at 64 bytes,
+       and names that are numbers, may make it one of values. */
     if (again.n_cells == matrix->n_cells && again.n_dims == matrix->n_dims && io_matrix_read(&again, same) == 0)
         for (int64_t i = 0; i < count; i++)
             REQUIRE(same[i] == values[i] || (same[i] != same[i] && values[i] != values[i]));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the fuzz targets share: a file in memory that holds the input, choices made by its bytes, and what must hold after every call. */
+/* What the fuzz targets share: a file in memory that holds the input, choices made by its bytes, and what must hold after every
+ * call. */
 #ifndef TESTS_FUZZING_H
 #define TESTS_FUZZING_H
 

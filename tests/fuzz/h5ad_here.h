@@ -21,7 +21,8 @@ struct here_sink {
     float *values; /* or NULL: too many */
 };
 
-static inline int here_put(struct io_sink *sink, int64_t row, int64_t column, int64_t n_rows, int64_t n_columns, const float *values)
+static inline int here_put(struct io_sink *sink, int64_t row, int64_t column, int64_t n_rows, int64_t n_columns,
+                           const float *values)
 {
     struct here_sink *here = (struct here_sink *)sink;
     REQUIRE(row >= 0 && column >= 0 && n_rows > 0 && n_columns > 0 && n_rows <= here->n_cells - row &&

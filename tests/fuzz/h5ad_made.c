@@ -12,7 +12,8 @@ struct making {
 };
 
 /* ---- types
- * -------------------------------------------------------------------------------------------------------------------------------- */
+ * --------------------------------------------------------------------------------------------------------------------------------
+ */
 
 enum kind { REALS, WHOLES, TEXTS, BOOLEANS, ANYTHING };
 
@@ -118,7 +119,8 @@ static hid_t type_of(struct choices *c, enum kind kind)
 }
 
 /* ---- datasets
- * -------------------------------------------------------------------------------------------------------------------------------- */
+ * --------------------------------------------------------------------------------------------------------------------------------
+ */
 
 static hsize_t odd_extent(struct choices *c, hsize_t usual)
 {
@@ -268,7 +270,8 @@ static void put(struct choices *c, hid_t where, const char *name, enum kind kind
 }
 
 /* ---- attributes and links
- * -------------------------------------------------------------------------------------------------------------------------------- */
+ * --------------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void put_attribute(struct choices *c, hid_t object, const char *name, const char *text)
 {
@@ -278,7 +281,8 @@ static void put_attribute(struct choices *c, hid_t object, const char *name, con
     if (how == 7)
         return;
     hsize_t three = 3;
-    hid_t type = how == 5 ? any_type(c) : H5Tcopy(H5T_C_S1), space = how == 4 ? H5Screate_simple(1, &three, NULL) : H5Screate(H5S_SCALAR);
+    hid_t type = how == 5 ? any_type(c) : H5Tcopy(H5T_C_S1),
+          space = how == 4 ? H5Screate_simple(1, &three, NULL) : H5Screate(H5S_SCALAR);
     if (how != 5)
         H5Tset_size(type, how == 3 ? strlen(value) + 1 : H5T_VARIABLE);
     hid_t attribute = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
@@ -371,7 +375,8 @@ static hid_t put_group(const struct making *m, hid_t where, const char *name, co
 }
 
 /* ---- obs
- * ---------------------------------------------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void put_categories(const struct making *m, hid_t obs, hid_t codes)
 {
@@ -392,7 +397,8 @@ static void put_categories(const struct making *m, hid_t obs, hid_t codes)
             H5Rcreate(&reference, group, "batch", H5R_OBJECT, H5I_INVALID_HID);
         if (seldom(m->c, 8) == 7)
             reference = byte_of(m->c) << 8;
-        hid_t space = H5Screate(H5S_SCALAR), a = H5Acreate2(codes, "categories", H5T_STD_REF_OBJ, space, H5P_DEFAULT, H5P_DEFAULT);
+        hid_t space = H5Screate(H5S_SCALAR),
+              a = H5Acreate2(codes, "categories", H5T_STD_REF_OBJ, space, H5P_DEFAULT, H5P_DEFAULT);
         H5Awrite(a, H5T_STD_REF_OBJ, &reference);
         H5Aclose(a);
         H5Sclose(space);
@@ -441,7 +447,8 @@ static void put_obs(const struct making *m)
 }
 
 /* ---- obsm
- * --------------------------------------------------------------------------------------------------------------------------------- */
+ * ---------------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void put_frame(const struct making *m, hid_t obsm)
 {
@@ -472,7 +479,8 @@ static void put_numbers(const struct making *m, hid_t group, const char *name, c
         changed[pick(m->c, (unsigned)count)] = (int64_t)byte_of(m->c) - 64;
     count -= seldom(m->c, 8) == 7;
     hid_t space = H5Screate_simple(1, &count, NULL);
-    hid_t dataset = H5Dcreate2(group, name, seldom(m->c, 2) ? H5T_STD_I64LE : H5T_STD_I32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t dataset =
+        H5Dcreate2(group, name, seldom(m->c, 2) ? H5T_STD_I64LE : H5T_STD_I32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     H5Dwrite(dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, changed);
     H5Dclose(dataset);
     H5Sclose(space);
@@ -516,7 +524,8 @@ static void put_obsm(const struct making *m)
 }
 
 /* ---- obs and obsm as anndata 0.6 had them: records
- * --------------------------------------------------------------------------------------------------------------------------------- */
+ * ---------------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void put_records(const struct making *m, const char *name, hid_t type, hid_t file_type)
 {
@@ -542,7 +551,8 @@ static void put_older(const struct making *m)
     if (axes[0] < 1 || axes[0] > 100000)
         axes[0] = D;
     hid_t array = seldom(m->c, 4) == 3 ? H5Tcopy(element) : H5Tarray_create2(element, 1 + seldom(m->c, 3), axes);
-    hid_t obs = H5Tcreate(H5T_COMPOUND, H5Tget_size(text) + H5Tget_size(batch)), obsm = H5Tcreate(H5T_COMPOUND, H5Tget_size(array));
+    hid_t obs = H5Tcreate(H5T_COMPOUND, H5Tget_size(text) + H5Tget_size(batch)),
+          obsm = H5Tcreate(H5T_COMPOUND, H5Tget_size(array));
     H5Tinsert(obs, seldom(m->c, 4) == 3 ? "name" : "index", 0, text);
     H5Tinsert(obs, "batch", H5Tget_size(text), batch);
     H5Tinsert(obsm, "X_pca", 0, array);

@@ -11,9 +11,10 @@ int main(int argc, char **argv)
         int layout;
         const char *choices;
         size_t length;
-    } seeds[] = {{"current", 0, "", 0}, {"older_07", 1, "", 0}, {"older_06", 2, "", 0},
-                 {"frame", 0, "\0\0\0\0\0\3", 6}, {"csc", 0, "\0\0\0\0\0\4", 6}, {"csr", 0, "\0\0\0\0\0\5", 6},
-                 {"latest", 0, "\301", 1}, {"latest_csr", 1, "\301\0\0\0\5", 5}};
+    } seeds[] = {{"current", 0, "", 0},         {"older_07", 1, "", 0},
+                 {"older_06", 2, "", 0},        {"frame", 0, "\0\0\0\0\0\3", 6},
+                 {"csc", 0, "\0\0\0\0\0\4", 6}, {"csr", 0, "\0\0\0\0\0\5", 6},
+                 {"latest", 0, "\301", 1},      {"latest_csr", 1, "\301\0\0\0\5", 5}};
     for (size_t i = 0; argc == 2 && i < sizeof seeds / sizeof *seeds; i++) {
         char path[4096];
         struct choices choices = {(const uint8_t *)seeds[i].choices, (const uint8_t *)seeds[i].choices + seeds[i].length};
