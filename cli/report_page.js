@@ -8,6 +8,7 @@ const BATCHES = D.variables.filter((v) => v.batch), TYPES = D.variables.filter((
 
 // Control characters get visible stand-ins; those that turn or hide text are named.
 function clean(text) {
+  if (text === "") return "\u27e8empty\u27e9";
   return String(text).replace(/[\u0000-\u001f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0))).replace(/\u007f/g, "\u2421")
     .replace(/[\u0080-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, (c) => "\u27e8U+" + c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0") + "\u27e9");
 }

@@ -166,12 +166,12 @@ function diagnosis() {
   const rest = (n, all) => (n < all ? `, the ${whole(n)} of ${whole(all)} that moved farthest` : "");
   body.append(h("p", { class: "note" }, `Of all ${plural(D.cells, "cell")}, those that moved farthest first. Lengths are in the units of the embedding; half of all cells moved less than ${real(d.median)}, all but one in a thousand less than ${real(d.p999)}. Spread is the root mean square distance of a cell from the centre of its kind: a correction should move cells and leave their spread.`),
     ...table("Batches" + rest(d.levels.length, d.n_levels), [
-      ...(BATCHES.length > 1 ? [{ title: "column", text: true, value: (r) => r.variable }] : []), { title: "level", text: true, value: (r) => r.name ?? "" }, { title: "cells", value: (r) => whole(r.cells) },
+      ...(BATCHES.length > 1 ? [{ title: "column", text: true, value: (r) => r.variable }] : []), { title: "level", text: true, value: (r) => r.name ?? "–" }, { title: "cells", value: (r) => whole(r.cells) },
       { title: "moved, median", value: (r) => real(r.median) }, { title: "99.9 %", value: (r) => real(r.p999) }, { title: "most", value: (r) => real(r.most) }, { title: "from the rest", value: (r) => real(r.distance) },
       { title: "spread before", value: (r) => real(r.spread) }, { title: "kept", value: (r) => percent(r.kept) }], d.levels).filter(Boolean));
   if (d.types.length)
     body.append(...table("Cell types" + rest(d.types.length, d.n_types), [
-      { title: "type", text: true, value: (r) => r.name ?? "" }, { title: "cells", value: (r) => whole(r.cells) },
+      { title: "type", text: true, value: (r) => r.name ?? "–" }, { title: "cells", value: (r) => whole(r.cells) },
       ...BATCHES.map((v, k) => ({ title: ["levels of ", name(v.name)], value: (r) => `${whole(r.levels[k])} of ${whole(v.levels)}` })),
       { title: "moved, median", value: (r) => real(r.median) }, { title: "99.9 %", value: (r) => real(r.p999) }, { title: "its centre", value: (r) => real(r.moved) }, { title: "spread before", value: (r) => real(r.spread) },
       { title: "of it removed", value: (r) => percent(r.removed) }, { title: "nearest type", text: true, value: (r) => r.nearest ?? "–" }, { title: "its distance before", value: (r) => real(r.nearest_before) }, { title: "after", value: (r) => real(r.nearest_after) }], d.types).filter(Boolean));

@@ -237,7 +237,7 @@ function pick(i, panel, event) {
   if (i !== state.cell) {
     state.cell = i;
     drawPicked();
-    byId("cell").replaceChildren(...(i < 0 ? [HINT] : describe(i)));
+    byId("cell").replaceChildren(...(i < 0 ? [HINT] : describe(i).flatMap((part) => [part, " "])));
   }
   const tip = byId("tip");
   tip.hidden = i < 0 || !event || event.pointerType === "touch";

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* uni_tsne: what it leaves is held against the definition, computed plainly; and what it promises. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "testing.h"
+#include "unisono.h"
+
+enum { N = 300, D = 6, GROUPS = 3 };
+
+static uint32_t state;
+
+static float uniform(void)
+{
+    state = state * 1664525u + 1013904223u;
+    return (float)(state >> 8) / 16777216.0f - 0.5f;
+}
+
+/* Groups of cells, far apart. */
+static void make(float *x, double apart)
+{
+    state = 7;
+    for (int i = 0; i < N; i++)
+        for (int d = 0; d < D; d++)
+            x[i * D + d] = uniform() + uniform() + uniform() + (d == i % GROUPS ? (float)apart : 0);
+}
+
+static struct uni_matrix matrix_of(const void *data, int64_t n, int64_t d)
+{
+    return (struct uni_matrix){.data = data, .dtype = UNI_FLOAT32, .n_cells = n, .n_dims = d};
+}
+
+static double square(const double *a, const double *b, int n)
+{
+    double sum = 0;
+    for (int k = 0; k < n; k++)
+        sum += (a[k] - b[k]) * (a[k] - b[k]);
+    return sum;
+}
+
+/* p of all pairs, by bisection on the width of each cell's Gaussian over all other cells. */
+static void affinities(double *p, const float *x, double perplexity)
+{
+    double *wide = calloc(N * D, sizeof *wide);
+    for (int k = 0; k < N * D; k++)
+        wide[k] = x[k];
+    memset(p, 0, N * N * sizeof *p);
+    for (int i = 0; i < N; i++) {
+        double low = 0, high = 1e6, row[N] = {0};
+        for (int step = 0; step < 200; step++) {
+            double b = 0.5 * (low + high), sum = 0, entropy = 0;
+            for (int j = 0; j < N; j++)
+                sum += row[j] = j == i ? 0 : exp(-b * square(wide + i * D, wide + j * D, D));
+            for (int j = 0; j < N; j++)
+                entropy -= row[j] > 0 ? row[j] / sum * log(row[j] / sum) : 0;
+            for (int j = 0; j < N; j++)
+                row[j] /= sum;
+            *(entropy > log(perplexity) ? &low : &high) = b;
+        }
+        for (int j = 0; j < N; j++) {
+            p[i * N + j] += row[j] / (2 * N);
+            p[j * N + i] += row[j] / (2 * N);
+        }
+    }
+    free(wide);
+}
+
+/* Kullback and Leibler's divergence, and the longest gradient of a cell relative to what pulls at it. */
+static double divergence(const double *p, const float *place, double *worst)
+{
+    double y[2 * N], total = 0, sum = 0;
+    for (int k = 0; k < 2 * N; k++)
+        y[k] = place[k];
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < N; j++)
+            total += i == j ? 0 : 1 / (1 + square(y + 2 * i, y + 2 * j, 2));
+    *worst = 0;
+    for (int i = 0; i < N; i++) {
+        double gradient[2] = {0}, pull = 0;
+        for (int j = 0; j < N; j++) {
+            double q = 1 / (1 + square(y + 2 * i, y + 2 * j, 2));
+            if (i == j)
+                continue;
+            if (p[i * N + j] > 0)
+                sum += p[i * N + j] * log(p[i * N + j] / (q / total));
+            for (int k = 0; k < 2; k++)
+                gradient[k] += (p[i * N + j] - q / total) * q * (y[2 * i + k] - y[2 * j + k]);
+            pull += p[i * N + j] * q * sqrt(square(y + 2 * i, y + 2 * j, 2));
+        }
+        *worst = fmax(*worst, hypot(gradient[0], gradient[1]) / pull);
+    }
+    return sum;
+}
+
+static void it_ends_where_the_gradient_is_small(void **unused)
+{
+    (void)unused;
+    float x[N * D], place[2 * N], noise[2 * N];
+    double *p = malloc(N * N * sizeof *p), worst, worst_of_noise;
+    make(x, 0);
+    struct uni_matrix m = matrix_of(x, N, D);
+    affinities(p, x, 20);
+    assert_int_equal(uni_tsne(place, &m, NULL, 20, 2, NULL), UNI_OK);
+    for (int k = 0; k < 2 * N; k++)
+        noise[k] = 20 * uniform();
+    double found = divergence(p, place, &worst), chance = divergence(p, noise, &worst_of_noise);
+    free(p);
+    /* Affinities of cells beyond the 60 nearest are left out, which the plain sums here do not do. */
+    assert_true(worst < 0.1);
+    assert_true(worst_of_noise > 0.5);
+    assert_true(found > 0 && found < 0.5 * chance);
+}
+
+static void groups_stay_together(void **unused)
+{
+    (void)unused;
+    float x[N * D], place[2 * N];
+    int alien = 0;
+    make(x, 10);
+    struct uni_matrix m = matrix_of(x, N, D);
+    assert_int_equal(uni_tsne(place, &m, NULL, 30, 1, NULL), UNI_OK);
+    for (int i = 0; i < N; i++) {
+        double least = INFINITY;
+        int nearest = -1;
+        for (int j = 0; j < N; j++) {
+            double d = hypot(place[2 * i] - place[2 * j], place[2 * i + 1] - place[2 * j + 1]);
+            if (j != i && d < least)
+                least = d, nearest = j;
+        }
+        alien += nearest % GROUPS != i % GROUPS;
+    }
+    assert_int_equal(alien, 0);
+}
+
+static void bytes_are_the_same(void **unused)
+{
+    (void)unused;
+    float x[N * D], first[2 * N], place[2 * N], start[2 * N];
+    double wide[N * D];
+    make(x, 2);
+    struct uni_matrix m = matrix_of(x, N, D);
+    assert_int_equal(uni_tsne(first, &m, NULL, 30, 1, NULL), UNI_OK);
+    for (int threads = 1; threads <= 5; threads += 2) {
+        assert_int_equal(uni_tsne(place, &m, NULL, 30, threads, NULL), UNI_OK);
+        assert_memory_equal(place, first, sizeof first);
+    }
+    for (int i = 0; i < N; i++)
+        memcpy(start + 2 * i, x + i * D, 2 * sizeof *start);
+    assert_int_equal(uni_tsne(place, &m, start, 30, 2, NULL), UNI_OK);
+    assert_memory_equal(place, first, sizeof first);
+    /* the same values by columns, in double */
+    for (int i = 0; i < N; i++)
+        for (int d = 0; d < D; d++)
+            wide[d * N + i] = x[i * D + d];
+    m = (struct uni_matrix){.data = wide, .dtype = UNI_FLOAT64, .n_cells = N, .n_dims = D, .row_stride = 8, .col_stride = 8 * N};
+    assert_int_equal(uni_tsne(place, &m, NULL, 30, 2, NULL), UNI_OK);
+    assert_memory_equal(place, first, sizeof first);
+}
+
+static void small_and_odd_input(void **unused)
+{
+    (void)unused;
+    float x[16 * 3] = {0}, place[32];
+    for (int n = 2; n <= 16; n++)
+        for (int d = 1; d <= 3; d++)
+            for (int equal = 0; equal < 2; equal++) {
+                state = 3;
+                for (int k = 0; k < n * d; k++)
+                    x[k] = equal ? 1 : uniform();
+                struct uni_matrix m = matrix_of(x, n, d);
+                assert_int_equal(uni_tsne(place, &m, NULL, 30, 1, NULL), UNI_OK);
+                for (int k = 0; k < 2 * n; k++)
+                    assert_true(isfinite(place[k]));
+            }
+}
+
+static void errors_are_sentences(void **unused)
+{
+    (void)unused;
+    float x[8] = {0, 1, 2, 3, 4, 5, 6, 7}, place[8] = {0}, start[8] = {0};
+    volatile int stop = 1;
+    struct uni_matrix m = matrix_of(x, 4, 2), one = matrix_of(x, 1, 2), none = matrix_of(NULL, 4, 2);
+    assert_int_equal(uni_tsne(place, &one, NULL, 30, 1, NULL), UNI_INPUT);
+    assert_non_null(strstr(uni_last_error(), "1 x 2"));
+    assert_int_equal(uni_tsne(place, &none, NULL, 30, 1, NULL), UNI_INPUT);
+    assert_int_equal(uni_tsne(place, &m, NULL, 0.5, 1, NULL), UNI_OPTION);
+    assert_non_null(strstr(uni_last_error(), "0.5"));
+    assert_int_equal(uni_tsne(place, &m, NULL, NAN, 1, NULL), UNI_OPTION);
+    assert_int_equal(uni_tsne(place, &m, NULL, 30, 1, &stop), UNI_STOPPED);
+    assert_true(isnan(place[0]) && isnan(place[7]));
+    start[5] = INFINITY;
+    assert_int_equal(uni_tsne(place, &m, start, 30, 1, NULL), UNI_INPUT);
+    assert_non_null(strstr(uni_last_error(), "cell 3"));
+    x[3] = NAN;
+    assert_int_equal(uni_tsne(place, &m, NULL, 30, 1, NULL), UNI_INPUT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_ends_where_the_gradient_is_small),
+        cmocka_unit_test(groups_stay_together),
+        cmocka_unit_test(bytes_are_the_same),
+        cmocka_unit_test(small_and_odd_input),
+        cmocka_unit_test(errors_are_sentences),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
