@@ -90,3 +90,27 @@ def _same_record(theirs, ours):
             _same_record(value, ours[name])
         else:
             assert np.array_equal(value, ours[name]), name
+
+
+def test_columns(program, tmp_path, blobs):
+    anndata = pytest.importorskip("anndata")
+    Z, batch = blobs
+    i = np.arange(len(Z))
+    adata = anndata.AnnData(np.zeros((len(Z), 1), "f"), obsm={"X_pca": Z})
+    adata.obs["batch"], adata.obs["half"] = batch.astype(str), np.where(i % 2, "x", "y")
+    adata.obs["depth"], adata.obs["w"] = np.cos(i), 1.0 + i % 3
+    tissue = np.array(["gut", "skin", "blood"], object)[i % 3]
+    tissue[5], adata.obs.loc[tissue == "gut", "depth"] = "eye", 2.0
+    adata.obs["tissue"] = tissue
+    adata.write_h5ad(tmp_path / "in.h5ad")
+    words = "--batch batch --batch half --combine --regress depth --weights w --within tissue"
+    words += " --compat r-2.0.4 --max-rounds 3 --missing level"
+    _integrate(program, tmp_path / "in.h5ad", *words.split(), "-o", tmp_path / "out.h5ad")
+    theirs = anndata.read_h5ad(tmp_path / "out.h5ad")
+    with pytest.warns(unisono.UnisonoWarning):
+        unisono.pp.harmony_integrate(
+            adata, ["batch", "half"], combine=True, covariates="depth", weights="w",
+            within="tissue", compat="r-2.0.4", max_rounds=3, missing="level",
+        )  # fmt: skip
+    assert theirs.obsm["X_pca_harmony"].tobytes() == adata.obsm["X_pca_harmony"].tobytes()
+    _same_record(theirs.uns["X_pca_harmony"], adata.uns["X_pca_harmony"])

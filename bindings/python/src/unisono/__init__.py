@@ -16,6 +16,7 @@ from ._options import Option, options
 from ._plot import plot_before_after, plot_convergence
 from ._result import Result
 from ._run import Progress
+from ._within import Results
 
 __version__ = _text(_library.uni_version())
 
@@ -27,6 +28,7 @@ __all__ = [
     "Plan",
     "Progress",
     "Result",
+    "Results",
     "UnisonoWarning",
     "__version__",
     "backends",

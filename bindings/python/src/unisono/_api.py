@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +14,12 @@ from . import _c, _labels
 from ._embedding import Embedding, take
 from ._labels import Variable
 from ._log import logger, warn
+from ._numbers import Numbers, covariates_of, numbers
 from ._options import Settings, table_text
 from ._progress import reporting
 from ._result import Result
 from ._run import Progress, Run, carry_out
+from ._within import Results, check_within, parts
 
 
 class Backend(NamedTuple):
@@ -48,30 +50,42 @@ def _is_default_index(index: Any) -> bool:
     return type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
 
 
-def align(variable: Variable, embedding: Embedding) -> Variable:
-    """Puts the labels in the order of the embedding's cells where both sides name them."""
-    cells, names = embedding.cells, variable.cells
+def _places(embedding: Embedding, names: Any, what: str) -> Any:
+    """Where the embedding's cells are among ``names``; None: in the same places."""
+    cells = embedding.cells
     if cells is None or names is None or len(cells) != len(names) or cells.equals(names):
-        return variable
+        return None
     if _is_default_index(cells) or _is_default_index(names):
-        return variable  # row numbers are no names
-    what = variable.name or "batch"
-    for index, side in ((cells, "the embedding"), (names, f'the labels of "{what}"')):
+        return None  # row numbers are no names
+    for index, side in ((cells, "the embedding"), (names, f'"{what}"')):
         if not index.is_unique:
             twice = index[index.duplicated()][0]
             raise ValueError(
                 f"{side} has the cell name {str(twice)!r} twice, "
-                "so labels cannot be put in order by name"
+                "so cells cannot be put in order by name"
             )
     place = names.get_indexer(cells)
     if (place < 0).any():
         lacking = cells[int(np.argmax(place < 0))]
         raise ValueError(
-            f'"{what}" has no label for cell {str(lacking)!r}: '
+            f'"{what}" has nothing for cell {str(lacking)!r}: '
             "the cell names of the embedding and of the labels must be the same"
         )
-    logger.info('the labels of "%s" are put in the order of the embedding, by cell name', what)
-    return Variable(variable.name, variable.level[place], variable.names, cells)
+    logger.info('"%s" is put in the order of the embedding, by cell name', what)
+    return place
+
+
+def align(variable: Variable, embedding: Embedding) -> Variable:
+    """Puts the labels in the order of the embedding's cells where both sides name them."""
+    place = _places(embedding, variable.cells, variable.name or "batch")
+    if place is None:
+        return variable
+    return Variable(variable.name, variable.level[place], variable.names, embedding.cells)
+
+
+def _align_numbers(numbers: Numbers, embedding: Embedding) -> Numbers:
+    place = _places(embedding, numbers.cells, numbers.name)
+    return numbers if place is None else numbers.at(place)
 
 
 def _named_like(array: np.ndarray, embedding: Embedding) -> Any:
@@ -88,13 +102,40 @@ def run_on(
     settings: Settings,
     dtype: Any = np.float32,
     progress: bool | Callable[[Progress], Any] | None = None,
+    weights: Numbers | None = None,
+    covariates: Sequence[Numbers] = (),
 ) -> Result:
     """The run behind every front end."""
-    settings.check_dims(embedding.values.shape[1])
+    dtype = _checked(embedding, settings, dtype)
     variables = [align(variable, embedding) for variable in variables]
+    weights = None if weights is None else _align_numbers(weights, embedding)
+    covariates = [_align_numbers(x, embedding) for x in covariates]
+    settings.set_numbers(weights, covariates)
+    result = _run_one(
+        embedding, variables, settings, dtype, progress, [x.name for x in covariates], ""
+    )
+    for sentence in result.warnings:
+        warn(sentence)
+    return result
+
+
+def _checked(embedding: Embedding, settings: Settings, dtype: Any) -> np.dtype:
+    settings.check_dims(embedding.values.shape[1])
     dtype = np.dtype(dtype)
     if dtype.kind != "f":
         raise TypeError(f"dtype is {dtype}; the result is real numbers, float32 or float64")
+    return dtype
+
+
+def _run_one(
+    embedding: Embedding,
+    variables: list[Variable],
+    settings: Settings,
+    dtype: np.dtype,
+    progress: bool | Callable[[Progress], Any] | None,
+    covariates: list[str],
+    level: str,
+) -> Result:
     run = Run(settings)
 
     def work() -> tuple[Any, np.ndarray]:
@@ -103,30 +144,82 @@ def run_on(
         corrected = run.read(_c.Array.CORRECTED)
         return run.report(), corrected
 
-    with reporting(progress, settings) as report_round:
+    with reporting(progress, settings, level) as report_round:
         report, corrected = carry_out(run, work, report_round)
-    for sentence in report.warnings:
-        warn(sentence)
     corrected = _named_like(corrected.astype(dtype, copy=False), embedding)
-    result = Result(run, report, corrected, variables, settings.as_dict())
+    result = Result(run, report, corrected, variables, settings.as_dict(), covariates)
     logger.info(
-        "%d cells, %d clusters, %d rounds in %.3g s on %s, %d threads: %s",
-        result.n_cells, result.n_clusters, result.n_rounds, report.seconds["run"],
-        report.backend, report.threads, report.reason_text,
+        "%s%d cells, %d clusters, %d rounds in %.3g s on %s, %d threads: %s",
+        f"{level}: " if level else "", result.n_cells, result.n_clusters, result.n_rounds,
+        report.seconds["run"], report.backend, report.threads, report.reason_text,
     )  # fmt: skip
     return result
+
+
+def run_within(
+    within: Variable,
+    embedding: Embedding,
+    variables: list[Variable],
+    settings: Settings,
+    dtype: Any = np.float32,
+    progress: bool | Callable[[Progress], Any] | None = None,
+    weights: Numbers | None = None,
+    covariates: Sequence[Numbers] = (),
+    keep: bool = True,
+) -> Results:
+    """A run for every level of ``within``; keep: the runs stay open, so that all can be read."""
+    dtype = _checked(embedding, settings, dtype)
+    within, *variables = [align(variable, embedding) for variable in (within, *variables)]
+    weights = None if weights is None else _align_numbers(weights, embedding)
+    covariates = [_align_numbers(x, embedding) for x in covariates]
+    settings.set_numbers(weights, covariates)
+    n_cells, n_dims = embedding.values.shape
+    _plan_of(n_cells, n_dims, variables, settings)  # what concerns all cells
+    check_within(within, n_cells, settings)
+    corrected = embedding.values.astype(np.float32, order="C")
+    runs: dict[str, Result] = {}
+    counts: dict[str, int] = {}
+    warnings: list[str] = []
+    for part in parts(within, variables, settings, weights, covariates):
+        own = list(part.warnings)
+        counts[part.level] = len(part.cells)
+        if not part.usable:
+            own.append("it has fewer than two cells that take part, and comes back unchanged")
+        else:
+            taken = Embedding(np.ascontiguousarray(embedding.values[part.cells]))
+            try:
+                result = _run_one(
+                    taken, part.variables, part.settings, np.dtype(np.float32), progress,
+                    part.covariates, part.level,
+                )  # fmt: skip
+            except (ValueError, MemoryError, RuntimeError) as error:
+                raise type(error)(f'{within.name or "within"} "{part.level}": {error}') from None
+            corrected[part.cells] = result.embedding
+            own += result.warnings
+            if not keep:
+                result.close()
+            runs[part.level] = result
+        warnings += [f'{within.name or "within"} "{part.level}": {text}' for text in own]
+    whole = _named_like(corrected.astype(dtype, copy=False), embedding)
+    results = Results(whole, within.name or "within", runs, counts)
+    results.warnings = warnings
+    for sentence in warnings:
+        warn(sentence)
+    return results
 
 
 def harmonize(
     Z: Any,
     labels: Any,
     *,
-    combine: bool = False,
+    weights: Any = None,
+    covariates: Any = None,
+    within: Any = None,
     centroids: Any = None,
     dtype: Any = np.float32,
     progress: bool | Callable[[Progress], Any] = False,
     **options: Any,
-) -> Result:
+) -> Result | Results:
     """Removes the batch effect from an embedding.
 
     Parameters
@@ -139,8 +232,14 @@ def harmonize(
         or booleans. Several variables: a DataFrame, a dict, or an array (n_cells, n_variables). If
         both ``Z`` and the labels are pandas objects that name the cells, the labels are put in
         order by name.
-    combine : bool, default False
-        Take the combinations of several variables' levels as one variable.
+    weights : (n_cells,), optional
+        What each cell counts, > 0: 2 is the cell twice.
+    covariates : (n_cells,) or (n_cells, n_covariates), optional
+        Numbers to regress out within clusters, such as the log of a cell's counts: array, Series,
+        DataFrame, dict. docs/method.md says when not to.
+    within : (n_cells,), optional
+        Labels whose levels are integrated apart; the result is then a :class:`Results`. Missing
+        ones are dealt with as those of ``labels`` are.
     centroids : (n_clusters, n_dims), optional
         Start from these.
     dtype : default float32
@@ -155,7 +254,7 @@ def harmonize(
 
     Returns
     -------
-    Result
+    Result, or Results with ``within``
 
     Raises
     ------
@@ -176,9 +275,14 @@ def harmonize(
     """
     settings = Settings(centroids, **options)
     variables = _labels.encode_all(labels, settings.forced)
-    if combine:
-        variables = [_labels.joined(variables)] if len(variables) > 1 else variables
-    return run_on(take(Z), variables, settings, dtype, progress)
+    columns = {
+        "weights": None if weights is None else numbers(weights, "weights"),
+        "covariates": covariates_of(covariates),
+    }
+    if within is None:
+        return run_on(take(Z), variables, settings, dtype, progress, **columns)
+    apart = _labels.encode(within, None, settings.forced)
+    return run_within(apart, take(Z), variables, settings, dtype, progress, **columns)
 
 
 # Python 3.13 takes the indentation out of docstrings by itself.
@@ -199,14 +303,29 @@ class Plan(NamedTuple):
     backend: str
 
 
-def plan(n_dims: int, labels: Any, *, combine: bool = False, **options: Any) -> Plan:
+def _plan_of(n_cells: int, n_dims: int, variables: list[Variable], settings: Settings) -> Plan:
+    batches = (_c.Batch * len(variables))(*(variable.batch() for variable in variables))
+    p = _c.Plan()
+    _c.check(
+        _c.library.uni_plan(
+            ctypes.byref(p), n_cells, n_dims, batches, len(variables), ctypes.byref(settings.c)
+        )
+    )
+    return Plan(
+        p.n_cells, p.n_dims, p.n_levels, p.n_clusters, p.bytes, p.threads, _c.text(p.backend)
+    )
+
+
+def plan(
+    n_dims: int, labels: Any, *, weights: Any = None, covariates: Any = None, **options: Any
+) -> Plan:
     """Checks labels and options, and says what a run would take, without an embedding.
 
     Parameters
     ----------
     n_dims
         Dimensions of the embedding.
-    labels, combine, **options
+    labels, weights, covariates, **options
         As :func:`unisono.harmonize` takes them.
 
     Examples
@@ -217,16 +336,7 @@ def plan(n_dims: int, labels: Any, *, combine: bool = False, **options: Any) -> 
     """
     settings = Settings(**options)
     variables = _labels.encode_all(labels, settings.forced)
-    if combine and len(variables) > 1:
-        variables = [_labels.joined(variables)]
-    batches = (_c.Batch * len(variables))(*(variable.batch() for variable in variables))
-    n_cells = len(variables[0].level)
-    p = _c.Plan()
-    _c.check(
-        _c.library.uni_plan(
-            ctypes.byref(p), n_cells, n_dims, batches, len(variables), ctypes.byref(settings.c)
-        )
+    settings.set_numbers(
+        None if weights is None else numbers(weights, "weights"), covariates_of(covariates)
     )
-    return Plan(
-        p.n_cells, p.n_dims, p.n_levels, p.n_clusters, p.bytes, p.threads, _c.text(p.backend)
-    )
+    return _plan_of(len(variables[0].level), n_dims, variables, settings)

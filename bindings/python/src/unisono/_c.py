@@ -39,6 +39,10 @@ class Kind(IntEnum):
     KIND_INT, KIND_REAL, KIND_VALUES, KIND_CHOICE, KIND_FLAG = range(5)
 
 
+class Missing(IntEnum):
+    MISSING_ERROR, MISSING_SKIP, MISSING_LEVEL = range(3)
+
+
 class Array(IntEnum):
     (
         CORRECTED,
@@ -359,7 +363,7 @@ STRUCTS = (
     Finding,
     Diagnosis,
 )
-ENUMS = (Status, Dtype, Kind, Array, Reason)
+ENUMS = (Status, Dtype, Kind, Missing, Array, Reason)
 
 _PROTOTYPES = {
     "uni_version": (c_char_p, []),

@@ -11,6 +11,7 @@ import numpy as np
 
 from . import _labels
 from ._labels import Variable
+from ._numbers import numbers
 
 
 def keys_of(key: str | Sequence[str]) -> list[Any]:
@@ -37,10 +38,15 @@ def no_such(where: str, kind: str, name: Any, names: Sequence[Any]) -> ValueErro
     return ValueError(f'{where} has no {kind} "{name}"{hint}{rest}')
 
 
-def variables_of(
-    table: Any, key: str | Sequence[str], where: str, force: bool, combine: bool
-) -> list[Variable]:
+def variables_of(table: Any, key: str | Sequence[str], where: str, force: bool) -> list[Variable]:
     """The batch variables that are columns of a DataFrame, or anything with ``table[name]``."""
+    return [
+        _labels.encode(column_of(table, name, where), str(name), force) for name in keys_of(key)
+    ]
+
+
+def column_of(table: Any, name: Any, where: str) -> Any:
+    """A column of a DataFrame, or of anything with ``table[name]``."""
     names = list(
         table.columns
         if hasattr(table, "columns")
@@ -48,12 +54,18 @@ def variables_of(
         if hasattr(table, "keys")
         else []
     )
-    found = []
-    for name in keys_of(key):
-        if names and name not in names:
-            raise no_such(where, "column", name, names)
-        found.append(_labels.encode(table[name], str(name), force))
-    return [_labels.joined(found)] if combine and len(found) > 1 else found
+    if names and name not in names:
+        raise no_such(where, "column", name, names)
+    return table[name]
+
+
+def numbers_of(table: Any, given: Any, where: str) -> Any:
+    """Names of columns as the columns; anything else as it is."""
+    if isinstance(given, str):
+        return numbers(column_of(table, given, where), given)
+    if isinstance(given, (list, tuple)) and given and all(isinstance(v, str) for v in given):
+        return [numbers(column_of(table, name, where), name) for name in given]
+    return given
 
 
 def seed_of(random_state: Any) -> Any:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from ._api import run_on
-from ._columns import automatic, seed_of, variables_of
+from ._columns import automatic, numbers_of, seed_of, variables_of
 from ._embedding import take
-from ._labels import Variable
+from ._labels import Variable, joined
 from ._log import warn
+from ._numbers import covariates_of, numbers
 from ._options import Settings
 from ._result import Result
 from ._run import Progress
@@ -206,6 +207,12 @@ def run_harmony(
     ncores: int | None = 0,
     *,
     combine: bool = False,
+    flavor: str | None = None,
+    compat: str | None = None,
+    update: str | None = None,
+    overcorrect: float | None = None,
+    weights: Any = None,
+    covariates: Any = None,
     dtype: Any = np.float32,
     progress: bool | Callable[[Progress], Any] | None = None,
 ) -> Harmony:
@@ -247,8 +254,10 @@ def run_harmony(
         A seed, or a generator that one is drawn from.
     ncores
         Threads; 0: the CPUs that this process may use. The result is the same for any number.
-    combine, dtype, progress
-        As in :func:`unisono.harmonize`.
+    combine, flavor, compat, update, overcorrect, dtype, progress
+        As in :func:`unisono.harmonize`; harmonypy has none of them.
+    weights, covariates
+        As in :func:`unisono.harmonize`, or columns of ``meta_data``.
 
     Returns
     -------
@@ -262,10 +271,13 @@ def run_harmony(
     (120, 5)
     """
     embedding = take(_numeric_columns(data_mat))
-    variables = variables_of(meta_data, vars_use, "meta_data", False, combine)
+    variables = variables_of(meta_data, vars_use, "meta_data", False)
+    # What the rows of O, E, ... are of.
+    rows = [joined(variables)] if combine and len(variables) > 1 else variables
+    weights = numbers_of(meta_data, weights, "meta_data")
     settings = Settings(
-        theta=_per_variable(theta, variables, "theta"),
-        lambda_=None if automatic(lamb) else _per_variable(lamb, variables, "lamb", True),
+        theta=_per_variable(theta, rows, "theta"),
+        lambda_=None if automatic(lamb) else _per_variable(lamb, rows, "lamb", True),
         sigma=sigma,
         clusters=nclust,
         tau=tau,
@@ -280,6 +292,11 @@ def run_harmony(
         seed=seed_of(random_state),
         threads=ncores or None,
         terms=True,
+        flavor=flavor,
+        compat=compat,
+        update=update,
+        overcorrect=overcorrect,
+        combine=combine,
     )
     _record_every_sweep(settings)
     result = run_on(
@@ -288,8 +305,10 @@ def run_harmony(
         settings,
         dtype,
         progress if progress is not None else _logged(verbose),
+        None if weights is None else numbers(weights, "weights"),
+        covariates_of(numbers_of(meta_data, covariates, "meta_data")),
     )
-    return Harmony(result, embedding.values, variables)
+    return Harmony(result, embedding.values, rows)
 
 
 def _logged(verbose: bool) -> Callable[[Progress], Any] | None:

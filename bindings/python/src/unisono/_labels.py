@@ -84,8 +84,8 @@ def _text_of(value: Any) -> str:
 def _refuse_continuous(name: str | None, value: Any, cell: int) -> None:
     raise ValueError(
         f'"{name or "batch"}" holds numbers that are not whole (first {value} at cell {cell + 1}, '
-        "from 1): continuous variables are not supported as batches, regress them out first, or "
-        "set force to take every distinct value as a level"
+        "from 1): a continuous variable is no batch; give it as covariates= to take out what is "
+        "linear in it, or set force to take every distinct value as a level"
     )
 
 
@@ -237,21 +237,32 @@ def encode(labels: Any, name: str | None = None, force: bool = False) -> Variabl
     return Variable(name, codes, names, cells)
 
 
-def joined(variables: Sequence[Variable]) -> Variable:
-    """One variable whose levels are the combinations that occur; missing where any label is."""
+def joined(variables: Sequence[Variable], missing_is_level: bool = False) -> Variable:
+    """One variable whose levels are the combinations that occur, in the order of their first cells:
+    what the library makes of several variables with ``combine``.
+    """
     codes = np.zeros(len(variables[0].level), np.int64)
     gone = np.zeros(len(codes), bool)
     for variable in variables:
-        gone |= variable.level < 0
-        codes = codes * max(1, len(variable.names)) + np.maximum(variable.level, 0)
+        absent = variable.level < 0
+        if not missing_is_level:
+            gone |= absent
+        level = np.where(absent, len(variable.names), variable.level)
+        codes = codes * (len(variable.names) + 1) + level
         codes = np.unique(codes, return_inverse=True)[1].reshape(
             -1
         )  # stays small however many variables there are
     level = np.full(len(codes), -1, np.int32)
     _, first, place = np.unique(codes[~gone], return_index=True, return_inverse=True)
-    level[~gone] = place.reshape(-1)
-    cells = np.flatnonzero(~gone)[first]
-    names = [" | ".join(v.names[v.level[cell]] for v in variables) for cell in cells]
+    order = np.argsort(first)
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order))
+    level[~gone] = rank[place.reshape(-1)]
+    cells = np.flatnonzero(~gone)[first[order]]
+    names = [
+        " | ".join(v.names[v.level[cell]] if v.level[cell] >= 0 else "(missing)" for v in variables)
+        for cell in cells
+    ]
     name = " | ".join(v.name or "batch" for v in variables)
     return Variable(name, level, names, variables[0].cells)
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import ctypes
 import difflib
 import operator
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _c
+from ._numbers import Numbers
 
 
 class Option(NamedTuple):
@@ -111,6 +113,10 @@ def number_text(value: Any, name: str) -> str:
     return str(int(real)) if real.is_integer() and abs(real) < 2**53 else repr(real)
 
 
+# What presets other options is set before them: the library's program does it in this order.
+_PRESETS = ("compat", "flavor")
+
+
 def _is_sequence(value: Any) -> bool:
     return not isinstance(value, (str, bytes)) and hasattr(value, "__len__") and np.ndim(value) > 0
 
@@ -129,8 +135,11 @@ class Settings:
     def __init__(self, centroids: Any = None, **given: Any) -> None:
         self.c = _c.Options()
         self.keep: list[Any] = []
+        self.n_dims: int | None = None  # of the centroids
         _c.library.uni_options_init(ctypes.byref(self.c), ctypes.sizeof(self.c))
-        for name, value in given.items():
+        first = [name for name in _PRESETS if name in given]
+        for name in [*first, *(name for name in given if name not in _PRESETS)]:
+            value = given[name]
             if name not in TABLE:
                 near = difflib.get_close_matches(name, TABLE, n=1, cutoff=0.5)
                 hint = f"; did you mean {near[0]!r}?" if near else ";"
@@ -179,7 +188,32 @@ class Settings:
             )
         self.keep.append(array)
         self.c.centroids = array.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
-        self.c.n_centroids = len(array)
+        self.c.n_centroids, self.n_dims = array.shape
+
+    def set_numbers(self, weights: Numbers | None, covariates: Sequence[Numbers]) -> None:
+        """What is known of each cell, in the order of the embedding's."""
+        if weights is not None:
+            self.keep.append(weights.value)
+            self.c.weights = weights.value.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
+            self.c.n_weights = len(weights.value)
+        self.c.n_covariates, self.c.covariates = len(covariates), None
+        if covariates:
+            columns = (_c.Covariate * len(covariates))()
+            for column, x in zip(columns, covariates):
+                column.name = x.name.encode("utf-8", "replace")
+                column.n_cells, column.value = len(x.value), x.value.ctypes.data
+                self.keep.append(x.value)
+            self.keep.append(columns)
+            self.c.covariates = columns
+
+    def part(self) -> Settings:
+        """These settings for a run on some of the cells, whose labels have been looked at."""
+        other = Settings()
+        other.c = _c.Options.from_buffer_copy(self.c)
+        other.keep = list(self.keep)
+        other.n_dims = self.n_dims
+        other.c.force = 1
+        return other
 
     @property
     def forced(self) -> bool:
@@ -187,10 +221,8 @@ class Settings:
 
     def check_dims(self, n_dims: int) -> None:
         """The C interface assumes that centroids have the embedding's dimensions."""
-        if self.c.centroids and self.keep and self.keep[-1].shape[1] != n_dims:
-            raise ValueError(
-                f"the centroids have {self.keep[-1].shape[1]} dimensions, the embedding {n_dims}"
-            )
+        if self.n_dims is not None and self.n_dims != n_dims:
+            raise ValueError(f"the centroids have {self.n_dims} dimensions, the embedding {n_dims}")
 
     def as_dict(self) -> dict[str, str]:
         """Every option with its present value, as text."""

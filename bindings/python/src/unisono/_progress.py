@@ -14,7 +14,8 @@ from ._run import Progress
 
 def log_round(p: Progress) -> None:
     logger.info(
-        "round %d of at most %d: objective %.6g, change %.3g, %.3g s",
+        "%sround %d of at most %d: objective %.6g, change %.3g, %.3g s",
+        f"{p.level}: " if p.level else "",
         p.round,
         p.max_rounds,
         p.objective,
@@ -23,7 +24,7 @@ def log_round(p: Progress) -> None:
     )
 
 
-def _new_bar(total: int) -> Any:
+def _new_bar(total: int, level: str) -> Any:
     """A tqdm bar, silent where nobody looks at it; None without tqdm."""
     try:
         from tqdm.auto import tqdm
@@ -35,7 +36,7 @@ def _new_bar(total: int) -> Any:
     # None: no bar unless on a terminal. A notebook is no terminal, but shows one.
     return tqdm(
         total=total,
-        desc="unisono",
+        desc=f"unisono {level}".rstrip(),
         unit="round",
         leave=False,
         disable=False if in_notebook else None,
@@ -44,16 +45,20 @@ def _new_bar(total: int) -> Any:
 
 @contextmanager
 def reporting(
-    progress: bool | Callable[[Progress], Any] | None, settings: Settings
+    progress: bool | Callable[[Progress], Any] | None, settings: Settings, level: str = ""
 ) -> Iterator[Callable[[Progress], Any] | None]:
-    """What is to be called after every round, or None."""
+    """What is to be called after every round, or None. level: of which the run is."""
     if progress is None or progress is False or callable(progress):
-        yield progress or None
+        function = progress or None
+        if function is not None and level:
+            yield lambda p: function(p._replace(level=level))
+        else:
+            yield function
         return
-    bar = _new_bar(settings.c.max_rounds)
+    bar = _new_bar(settings.c.max_rounds, level)
 
     def show(p: Progress) -> bool:
-        log_round(p)
+        log_round(p._replace(level=level or None))
         if bar is not None:
             bar.update(p.round - bar.n)
             bar.set_postfix(change=f"{p.change:.3g}", refresh=False)

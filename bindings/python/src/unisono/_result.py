@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from . import _c
 from ._diagnostics import Diagnostics, diagnose_arrays, encode_types
 from ._embedding import Embedding
-from ._labels import Variable
+from ._labels import Variable, joined
 from ._run import Report, Run
 
 _MODEL = ("R", "Y", "Y_start", "O", "E", "lambda_", "W", "theta", "sigma")
@@ -46,6 +46,9 @@ class Result:
         (B, K) float64, ridge penalty; 0 where the pair was left out.
     W
         (B, K, d) float32, what a cell of the level loses per unit of assignment.
+    slopes
+        (X, K, d) float32, of X covariates: what a cell loses per unit of assignment and of the
+        covariate, centred and scaled to unit spread.
     theta
         (B,) float64, per level, after tau.
     sigma
@@ -56,9 +59,11 @@ class Result:
         :class:`Diagnostics`: how far batches, clusters and (:meth:`diagnose`) cell types moved, and
         warnings where that went too far or rests on too little.
     variables
-        The batch variables' names.
+        The batch variables' names; with ``combine`` there is one, ``"donor | site"``.
     levels
-        One list of level names per variable.
+        One list of level names per variable, in the order of the rows of O.
+    covariates
+        The names of what was regressed out.
     n_cells, n_skipped, n_dims, n_levels, n_clusters
         Sizes; ``n_levels`` counts levels with cells.
     rounds
@@ -93,17 +98,22 @@ class Result:
         embedding: Any,
         variables: list[Variable],
         parameters: Mapping[str, str],
+        covariates: Sequence[str] = (),
     ) -> None:
         self._run: Run | None = run
         self._report = report
         self.embedding = embedding
+        self._labels = [Variable(v.name, v.level, list(v.names)) for v in variables]
+        missing_is_level = parameters.get("missing") == "level"
+        if parameters.get("combine") == "yes" and len(variables) > 1:
+            variables = [joined(variables, missing_is_level)]
         self.variables = [v.name or "batch" for v in variables]
         self.levels = [list(v.names) for v in variables]
-        self._labels = [Variable(v.name, v.level, list(v.names)) for v in variables]
-        if parameters.get("missing") == "level":
+        if missing_is_level:
             for names, variable in zip(self.levels, variables):
                 if (variable.level < 0).any():
                     names.append("(missing)")
+        self.covariates = list(covariates)
         self.parameters = dict(parameters)
         self.version = _c.text(_c.library.uni_version())
         for name, size in report.sizes.items():
@@ -149,6 +159,12 @@ class Result:
         return self._read(_c.Array.CORRECTION)
 
     @cached_property
+    def slopes(self) -> np.ndarray:
+        if not self.covariates:
+            return np.zeros((0, self.n_clusters, self.n_dims), np.float32)
+        return self._read(_c.Array.SLOPES)
+
+    @cached_property
     def theta(self) -> np.ndarray:
         return self._read(_c.Array.THETA)
 
@@ -191,9 +207,7 @@ class Result:
 
             embedding = Embedding(after.values, getattr(self.embedding, "index", None))
             cells = align(cells, embedding)
-        return self._run.use(
-            lambda pointer: diagnose_arrays(pointer, before, after, labels, cells)
-        )
+        return self._run.use(lambda pointer: diagnose_arrays(pointer, before, after, labels, cells))
 
     @property
     def unchanged(self) -> bool:
@@ -202,12 +216,14 @@ class Result:
 
     def model(self) -> dict[str, np.ndarray]:
         """What the result was made of, under the names that the program's ``--model`` has: R, Y,
-        Y_start, O, E, lambda, W, theta, sigma. The corrected embedding is ``Z - R W`` with the W of
-        each cell's level.
+        Y_start, O, E, lambda, W, theta, sigma, and with covariates slopes. The corrected embedding
+        is ``Z - R W`` with the W of each cell's level, or ``Z - R (W + x slopes)`` with a cell's
+        covariates x, centred and scaled.
         """
         if self.unchanged:
             raise ValueError(f"this run has no model: {self.reason}")
-        return {name.rstrip("_"): getattr(self, name) for name in _MODEL}
+        names = (*_MODEL, "slopes") if self.covariates else _MODEL
+        return {name.rstrip("_"): getattr(self, name) for name in names}
 
     def save_model(self, path: str | Path) -> None:
         """Writes :meth:`model` as .npz; ``np.load`` reads it back, bit by bit."""
@@ -227,7 +243,7 @@ class Result:
 
     def __getstate__(self) -> dict[str, Any]:
         if self._run is not None and not self.unchanged:
-            for name in (*_MODEL, "blocks"):
+            for name in (*_MODEL, "slopes", "blocks"):
                 getattr(self, name)
         if self._run is not None:
             _ = self.diagnostics

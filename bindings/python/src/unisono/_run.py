@@ -26,7 +26,13 @@ _DTYPES = {
     _c.Array.SIGMA: np.float64,
     _c.Array.BLOCKS: np.int32,
 }
-_AXES = {_c.Array.CORRECTION: 3, _c.Array.THETA: 1, _c.Array.SIGMA: 1, _c.Array.BLOCKS: 1}
+_AXES = {
+    _c.Array.CORRECTION: 3,
+    _c.Array.SLOPES: 3,
+    _c.Array.THETA: 1,
+    _c.Array.SIGMA: 1,
+    _c.Array.BLOCKS: 1,
+}
 
 
 class Progress(NamedTuple):
@@ -44,6 +50,8 @@ class Progress(NamedTuple):
         Of the correction, relative; 1 after the first round.
     seconds
         Since the run began.
+    level
+        With ``within``: whose run this is; else None.
     """
 
     round: int
@@ -51,6 +59,7 @@ class Progress(NamedTuple):
     objective: float
     change: float
     seconds: float
+    level: str | None = None
 
 
 class Report(NamedTuple):

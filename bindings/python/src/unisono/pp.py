@@ -8,13 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._api import run_on
-from ._columns import automatic, keys_of, no_such, seed_of, variables_of
+from . import _c
+from ._api import run_on, run_within
+from ._columns import (
+    automatic,
+    column_of,
+    keys_of,
+    no_such,
+    numbers_of,
+    seed_of,
+    variables_of,
+)
 from ._embedding import take
+from ._labels import encode
 from ._log import warn
+from ._numbers import covariates_of, numbers
 from ._options import Settings
 from ._result import Result
 from ._run import Progress
+from ._within import Results
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -67,6 +79,9 @@ def harmony_integrate(
     rng: Any = None,
     verbose: bool = False,
     combine: bool = False,
+    weights: Any = None,
+    covariates: Any = None,
+    within: Any = None,
     progress: bool | Callable[[Progress], Any] | None = None,
     **options: Any,
 ) -> None:
@@ -89,7 +104,7 @@ def harmony_integrate(
     dtype
         Of the result, default float32. The computation is the same.
     flavor
-        ``"harmony2"``; this package has no ``"harmony1"``.
+        ``"harmony2"``, or ``"harmony1"``: the method of 2019, with its penalty and defaults.
     n_clusters
         Default ``n_cells / 30``, at least 1 and at most 100.
     max_iter_harmony, max_iter_clustering
@@ -101,9 +116,10 @@ def harmony_integrate(
     theta, tau
         Strength of the mixing, and what spares small batches from it: one value, or one per key.
     ridge_lambda
-        Of ``flavor="harmony1"`` only, as in scanpy; a fixed penalty is ``lambda_``.
+        The fixed penalty of ``flavor="harmony1"``, default 1, as in scanpy; in ``"harmony2"`` one
+        is ``lambda_``.
     alpha
-        Of the automatic penalty ``alpha * E``.
+        Of the automatic penalty ``alpha * E``, which ``"harmony1"`` has not.
     batch_prune_threshold
         A batch with at most this share of its cells in a cluster is left alone there. None: 0.
     correction_method, colsum_algo
@@ -116,6 +132,11 @@ def harmony_integrate(
         A message per round through ``logging``.
     combine
         Take the combinations of several keys' levels as one variable.
+    weights, covariates
+        What each cell counts, and numbers to regress out: columns of ``adata.obs``, or as
+        :func:`unisono.harmonize` takes them.
+    within
+        A column of ``adata.obs``, or labels, whose levels are integrated apart.
     progress, **options
         As in :func:`unisono.harmonize`. Keywords of harmonypy, which scanpy.external's function
         hands on to it, are understood too (``nclust``, ``lamb``, ``epsilon_harmony``, ...).
@@ -137,7 +158,7 @@ def harmony_integrate(
     >>> adata.obsm["X_pca_harmony"].shape
     (60, 5)
     """
-    _refuse_other_methods(flavor, ridge_lambda, correction_method, colsum_algo)
+    _say_what_is_ignored(flavor, ridge_lambda, alpha, correction_method, colsum_algo)
     if rng is not None and random_state is not None:
         raise TypeError("random_state and rng are two names of the same thing; give one")
     own = {
@@ -154,20 +175,45 @@ def harmony_integrate(
         "cutoff": None if batch_prune_threshold is _DEFAULT else batch_prune_threshold or 0,
         "block_size": block_proportion,
         "seed": seed_of(rng if rng is not None else random_state),
+        "flavor": flavor,
+        "combine": combine or None,
+        "lambda_": ridge_lambda if flavor == "harmony1" else None,
     }
     settings = Settings(**_united(own, options))
     _check_writable(adata, adjusted_basis)
     if basis not in adata.obsm:
         raise no_such("obsm", "entry", basis, list(adata.obsm.keys()))
-    variables = variables_of(adata.obs, key, "obs", settings.forced, combine)
+    variables = variables_of(adata.obs, key, "obs", settings.forced)
+    columns = {
+        "weights": _weights_of(adata, weights),
+        "covariates": covariates_of(numbers_of(adata.obs, covariates, "obs")),
+    }
     embedding = take(adata.obsm[basis])
-    result = run_on(
-        embedding, variables, settings, dtype, progress if progress is not None else verbose
-    )
+    progress = progress if progress is not None else verbose
+    record: dict[str, Any] = {}
+    if weights is not None:
+        record["weights"] = columns["weights"].name
+    if columns["covariates"]:
+        record["regress"] = ",".join(x.name for x in columns["covariates"])
+    if within is None:
+        result = run_on(embedding, variables, settings, dtype, progress, **columns)
+        record |= _record([result], result, settings, basis, keys_of(key))
+    else:
+        name = within if isinstance(within, str) else None
+        apart = within if name is None else column_of(adata.obs, name, "obs")
+        by = encode(apart, name, settings.forced)
+        result = run_within(
+            by, embedding, variables, settings, dtype, progress, keep=False, **columns
+        )
+        record |= _record_within(result, settings, basis, keys_of(key))
     with result:
-        record = _record(result, settings, basis, keys_of(key))
         adata.obsm[adjusted_basis] = result.embedding
         adata.uns[adjusted_basis] = record
+
+
+def _weights_of(adata: Any, weights: Any) -> Any:
+    weights = numbers_of(adata.obs, weights, "obs")
+    return None if weights is None else numbers(weights, "weights")
 
 
 def _united(own: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
@@ -187,20 +233,16 @@ def _united(own: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _refuse_other_methods(
-    flavor: str, ridge_lambda: Any, correction_method: Any, colsum_algo: Any
+def _say_what_is_ignored(
+    flavor: str, ridge_lambda: Any, alpha: Any, correction_method: Any, colsum_algo: Any
 ) -> None:
-    if flavor == "harmony1":
-        raise NotImplementedError(
-            'flavor="harmony1" (the method of 2019) is not in this package; use "harmony2"'
-        )
-    if flavor != "harmony2":
-        raise ValueError(f'flavor is {flavor!r}; it must be "harmony2"')
-    if ridge_lambda is not None:
+    if ridge_lambda is not None and flavor != "harmony1":
         warn(
-            'ridge_lambda is ignored with flavor="harmony2"; '
+            f'ridge_lambda is ignored with flavor="{flavor}"; '
             "use alpha for the automatic penalty, lambda_ for a fixed one"
         )
+    if alpha is not None and flavor == "harmony1":
+        warn('alpha is ignored with flavor="harmony1", whose penalty is ridge_lambda')
     for name, value in (("correction_method", correction_method), ("colsum_algo", colsum_algo)):
         if value is not None:
             warn(f"{name} is ignored: there is one way to compute this here, with the same result")
@@ -219,28 +261,35 @@ def _check_writable(adata: Any, key: str) -> None:
         )
 
 
-def _record(result: Result, settings: Settings, basis: str, keys: list[Any]) -> dict[str, Any]:
-    """The entries that the program ``unisono integrate`` writes to uns."""
+def _record(
+    results: Sequence[Result | None],
+    whole: Result | Results,
+    settings: Settings,
+    basis: str,
+    keys: list[Any],
+) -> dict[str, Any]:
+    """The entries that the program ``unisono integrate`` writes to uns. None: a level without run."""
+    runs = [result for result in results if result is not None]
+    parameters = settings.as_dict()
     record: dict[str, Any] = {
-        "method": "harmony2",
+        "method": parameters["flavor"],
         "program": "unisono",
-        "version": result.version,
+        "version": _c.text(_c.library.uni_version()),
         "batch": ",".join(map(str, keys)),
         "basis": basis,
-        "backend": result.backend,
-        "reason": result.reason,
-        "threads": result.threads,
+        "backend": max(runs, key=lambda r: r.bytes).backend if runs else "none",
+        "reason": whole.reason,
+        "threads": max((r.threads for r in runs), default=0),
         "seed": int(settings.c.seed),
-        "n_clusters": result.n_clusters,
-        "n_rounds": result.n_rounds,
-        "n_cells_skipped": result.n_skipped,
-        "params": {
-            name.rstrip("_").replace("_", "-"): value for name, value in result.parameters.items()
-        },
+        "n_clusters": sum(r.n_clusters for r in runs if r.n_rounds or r is whole),
+        "n_rounds": sum(r.n_rounds for r in runs),
+        "n_cells_skipped": whole.n_skipped,
+        "params": {name.rstrip("_").replace("_", "-"): value for name, value in parameters.items()},
     }
-    if result.warnings:
-        record["warnings"] = "\n".join(result.warnings)
-    if result.rounds:
+    if whole.warnings:
+        record["warnings"] = "\n".join(whole.warnings)
+    rounds = [(i + 1, r) for i, result in enumerate(results) if result for r in result.rounds]
+    if rounds:
         names = (
             "sweeps",
             "objective",
@@ -249,12 +298,30 @@ def _record(result: Result, settings: Settings, basis: str, keys: list[Any]) -> 
             "pruned_pairs",
             "skipped_clusters",
         )
-        record["rounds"] = {name: np.array([r[name] for r in result.rounds]) for name in names}
-    if result.objectives:
+        record["rounds"] = {name: np.array([r[name] for _, r in rounds]) for name in names}
+    sweeps = [(i + 1, o) for i, result in enumerate(results) if result for o in result.objectives]
+    if sweeps:
         terms = ("distance", "entropy", "diversity") if settings.c.terms else ()
         record["trace"] = {
-            name: np.array([o[name] for o in result.objectives])
-            for name in ("round", "sweep", *terms)
+            name: np.array([o[name] for _, o in sweeps]) for name in ("round", "sweep", *terms)
         }
-        record["trace"]["objective"] = np.array([o["total"] for o in result.objectives])
+        record["trace"]["objective"] = np.array([o["total"] for _, o in sweeps])
+    if isinstance(whole, Results) and rounds:
+        record["rounds"]["run"] = np.array([i for i, _ in rounds])
+        record["trace"]["run"] = np.array([i for i, _ in sweeps])
+    return record
+
+
+def _record_within(
+    results: Results, settings: Settings, basis: str, keys: list[Any]
+) -> dict[str, Any]:
+    runs = [results.runs.get(level) for level in results.cells]
+    record = _record(runs, results, settings, basis, keys)
+    record["within"] = results.within
+    record["runs"] = {
+        "level": "\n".join(results.cells),
+        "cells": np.array(list(results.cells.values()), np.int64),
+        "n_clusters": np.array([r.n_clusters if r else 0 for r in runs], np.int64),
+        "reason": "\n".join(r.reason if r else "fewer than two cells" for r in runs),
+    }
     return record
