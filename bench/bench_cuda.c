@@ -2,11 +2,12 @@
 /* Times the CUDA backend: 10 rounds x 4 sweeps with the data on the card, stage by stage, and a whole run from the host's memory
  * and back.
  *
- *     bench_cuda cells dims levels clusters [single [repeats]]
+ *     bench_cuda cells dims levels clusters [single] [damped] [variables=1] [repeats=11] [copy=4270]
  *
- * One line: ms of a run (best and median of repeats), per round ms of each stage, bytes a cell of device memory, and the share of
- * the card's copy bandwidth that the run's least traffic comes to: each round reads base 6 times and writes it once, and reads Z
- * twice.
+ * damped: the update of all cells at once. variables: as nested in the first, levels / 40 (2), and crossing it, 3 (3). copy:
+ * GB/s. One line: ms of a run (best and median of repeats), per round ms of each stage, bytes a cell of device memory, and the
+ * share of the card's copy bandwidth that the run's least traffic comes to: each round reads base 6 times and writes it once, and
+ * reads Z twice.
  */
 #include <math.h>
 #include <stdio.h>
@@ -42,13 +43,18 @@ static int by_size(const void *a, const void *b)
 
 struct job {
     struct made made;
-    struct uni_batch batch;
+    int32_t *outer, *crossed;
+    struct uni_batch batch[3];
+    int variables, damped, single, repeats;
+    double copy;
     struct uni_matrix matrix;
     struct uni_options options;
     struct uni_cells_sorted cells;
     struct uni_warnings warnings;
     struct uni_backend b;
-    float *start, *Y;
+    float *start, *Y, *W;
+    double *O, *level_O, *S, *scratch; /* of several variables: the ridge is the library's */
+    struct uni_shift shift;
     double stage[4];
 };
 
@@ -57,18 +63,36 @@ static void wait_for(struct uni_backend *b)
     check(b->tables(b, NULL, NULL));
 }
 
+/* Moments and ridge, as uni_run does them. */
+static void solve(struct job *j)
+{
+    struct uni_backend *b = &j->b;
+    const struct uni_problem *p = &j->cells.problem;
+    struct uni_ridge ridge = {.cutoff = 1e-5, .alpha = 0.2, .lambda = j->cells.lambda};
+    int solved;
+    check(b->solve(b, &ridge, j->Y, &solved));
+    j->shift = (struct uni_shift){.W = solved ? UNI_KEPT : j->W, .step = 1};
+    if (solved)
+        return;
+    double *E = j->level_O + p->B * p->K;
+    struct uni_sums sums = {.O = j->O, .level_O = j->level_O, .E = E, .S = j->S};
+    check(b->tables(b, j->O, NULL));
+    uni_levels_of_groups(j->level_O, j->O, p);
+    uni_expected(E, j->level_O, p);
+    check(b->moments(b, j->S, NULL));
+    check(uni_ridge_joint(&ridge, j->W, NULL, j->Y, &sums, p, b, j->scratch));
+}
+
 /* As uni_run calls the backend. stages: wait after every operation, and add up their times. */
 static double run_rounds(struct job *j, int stages)
 {
     struct uni_backend *b = &j->b;
-    struct uni_ridge ridge = {.cutoff = 1e-5, .alpha = 0.2, .lambda = j->cells.lambda, .group_cells = j->cells.group_cells};
     struct uni_fit fit;
-    int solved;
     memcpy(j->Y, j->start, (size_t)(j->cells.problem.K * j->made.d) * sizeof(float));
     wait_for(b);
     double began = now(), at = began, t;
     for (int r = 0; r < ROUNDS; r++) {
-        check(b->assign(b, NULL, r == 0 ? &fit : NULL, r == 0 ? NULL : UNI_KEPT, j->Y));
+        check(b->assign(b, NULL, r == 0 ? &fit : NULL, r == 0 ? NULL : &j->shift, j->Y));
         if (stages) {
             wait_for(b);
             t = now(), j->stage[r == 0 ? 3 : 0] += t - at, at = t;
@@ -76,7 +100,7 @@ static double run_rounds(struct job *j, int stages)
         check(b->sweep(b, NULL, &fit, SWEEPS, 0));
         if (stages)
             t = now(), j->stage[1] += t - at, at = t;
-        check(b->solve(b, &ridge, j->Y, &solved));
+        solve(j);
         if (stages)
             t = now(), j->stage[2] += t - at, at = t;
     }
@@ -88,7 +112,7 @@ static void whole(struct job *j, float *out)
 {
     struct uni_harmony *h = NULL;
     double a = now();
-    check(uni_open(&h, &j->matrix, &j->batch, 1, &j->options));
+    check(uni_open(&h, &j->matrix, j->batch, j->variables, &j->options));
     double b = now();
     check(uni_run(h));
     double c = now();
@@ -100,53 +124,96 @@ static void whole(struct job *j, float *out)
     uni_close(h);
 }
 
+static void read_arguments(struct job *j, int argc, char **argv)
+{
+    if (argc < 5) {
+        fprintf(stderr,
+                "usage: bench_cuda cells dims levels clusters [single] [damped] [variables=1] [repeats=11] [copy=4270]\n");
+        exit(2);
+    }
+    j->variables = 1, j->repeats = 11, j->copy = 4270;
+    for (int i = 5; i < argc; i++) {
+        j->single |= strcmp(argv[i], "single") == 0;
+        j->damped |= strcmp(argv[i], "damped") == 0;
+        if (strncmp(argv[i], "variables=", 10) == 0)
+            j->variables = atoi(argv[i] + 10);
+        if (strncmp(argv[i], "repeats=", 8) == 0)
+            j->repeats = atoi(argv[i] + 8);
+        if (strncmp(argv[i], "copy=", 5) == 0)
+            j->copy = atof(argv[i] + 5);
+    }
+}
+
+static void make_job(struct job *j, int64_t n, int64_t d, int64_t levels, int64_t K)
+{
+    made_open(&j->made, n, d, levels, 2, 16);
+    uni_options_init(&j->options, sizeof j->options);
+    j->options.n_clusters = K;
+    j->options.force = 1;
+    j->options.precision = j->single ? UNI_SINGLE : UNI_HALF;
+    j->options.update = j->damped ? UNI_UPDATE_JACOBI : UNI_UPDATE_BLOCKS;
+    j->options.backend = UNI_BACKEND_CUDA;
+    j->outer = malloc((size_t)n * sizeof *j->outer);
+    j->crossed = malloc((size_t)n * sizeof *j->crossed);
+    for (int64_t i = 0; i < n; i++) {
+        j->outer[i] = j->made.level[i] / 40;
+        j->crossed[i] = (int32_t)(made_hash((uint64_t)i * 5 + 11) % 3);
+    }
+    j->batch[0] = (struct uni_batch){"batch", n, levels, j->made.level, NULL};
+    j->batch[1] = (struct uni_batch){"outer", n, levels / 40 + 1, j->outer, NULL};
+    j->batch[2] = (struct uni_batch){"crossed", n, 3, j->crossed, NULL};
+    j->matrix = (struct uni_matrix){j->made.Z, UNI_FLOAT32, n, d, d * 4, 4};
+    j->start = malloc((size_t)(K * d) * sizeof(float));
+    j->Y = malloc((size_t)(K * d) * sizeof(float));
+    check(uni_problem_open(&j->cells, &j->warnings, n, d, j->batch, j->variables, &j->options));
+    check(uni_problem_sort(&j->cells, &j->options));
+    check(uni_problem_settle(&j->cells, &j->options, K));
+    const struct uni_problem *p = &j->cells.problem;
+    if (j->variables > 1) {
+        j->W = calloc((size_t)(p->B * K * d), sizeof *j->W);
+        j->O = malloc((size_t)(p->G * K) * 8);
+        j->level_O = malloc((size_t)(2 * p->B * K) * 8);
+        j->S = malloc((size_t)(p->G * K * d) * 8);
+        j->scratch = malloc((size_t)uni_joint_scratch(p) * 8);
+    }
+    for (int64_t k = 0; k < K; k++) {
+        memcpy(j->start + k * d, j->made.Z + (k * (n / K)) * d, (size_t)d * sizeof(float));
+        (void)uni_normalise(j->start + k * d, d);
+    }
+}
+
+static void report(struct job *j, double opened)
+{
+    double times[64];
+    const struct uni_problem *p = &j->cells.problem;
+    run_rounds(j, 0);
+    for (int i = 0; i < j->repeats; i++)
+        times[i] = run_rounds(j, 0);
+    qsort(times, (size_t)j->repeats, sizeof *times, by_size);
+    for (int i = 0; i < 3; i++)
+        run_rounds(j, 1);
+    double n = (double)p->N, Kp = (double)((p->K + 7) / 8 * 8), Dz = (double)((p->D + 3) / 4 * 4), median = times[j->repeats / 2];
+    double traffic = ROUNDS * (7 * Kp * (j->single ? 4 : 2) + 2 * Dz * 4) * n;
+    printf("%lld x %lld, %lld levels of %d, %lld groups, K %lld, %s, %s: run best %.2f median %.2f worst %.2f ms (%.3f ms/M); a "
+           "round: "
+           "assign %.3f sweeps %.3f solve %.3f, first assign %.3f ms; %.0f bytes a cell; %.0f %% of %.0f GB/s; open %.0f ms\n",
+           (long long)p->N, (long long)p->D, (long long)p->B, p->V, (long long)p->G, (long long)p->K,
+           j->single ? "single" : "half", j->damped ? "damped" : "blocks", times[0], median, times[j->repeats - 1],
+           median / n * 1e6, j->stage[0] / 27, j->stage[1] / 30, j->stage[2] / 30, j->stage[3] / 3,
+           (double)j->b.bytes(p, j->cells.group_cells) / n, 100 * traffic / (median * 1e-3) / (j->copy * 1e9), j->copy, opened);
+    fflush(stdout);
+}
+
 int main(int argc, char **argv)
 {
     struct job j = {0};
-    if (argc < 5) {
-        fprintf(stderr, "usage: bench_cuda cells dims levels clusters [single [repeats [copy GB/s]]]\n");
-        return 2;
-    }
-    int64_t n = atoll(argv[1]), d = atoll(argv[2]), levels = atoll(argv[3]), K = atoll(argv[4]);
-    int single = argc > 5 && atoi(argv[5]), repeats = argc > 6 ? atoi(argv[6]) : 11;
-    double copy = argc > 7 ? atof(argv[7]) : 4270, times[64];
-    made_open(&j.made, n, d, levels, 2, 16);
-    uni_options_init(&j.options, sizeof j.options);
-    j.options.n_clusters = K;
-    j.options.force = 1;
-    j.options.precision = single ? UNI_SINGLE : UNI_HALF;
-    j.options.backend = UNI_BACKEND_CUDA;
-    j.batch = (struct uni_batch){"batch", n, levels, j.made.level, NULL};
-    j.matrix = (struct uni_matrix){j.made.Z, UNI_FLOAT32, n, d, d * 4, 4};
-    j.start = malloc((size_t)(K * d) * sizeof(float));
-    j.Y = malloc((size_t)(K * d) * sizeof(float));
-    check(uni_problem_open(&j.cells, &j.warnings, n, d, &j.batch, 1, &j.options));
-    check(uni_problem_sort(&j.cells, &j.options));
-    check(uni_problem_settle(&j.cells, &j.options, K));
+    read_arguments(&j, argc, argv);
+    int64_t n = atoll(argv[1]), d = atoll(argv[2]);
+    make_job(&j, n, d, atoll(argv[3]), atoll(argv[4]));
     check(uni_cuda_backend(&j.b));
     double opened = now();
     check(j.b.open(&j.b, &j.cells.problem, &j.matrix));
-    opened = now() - opened;
-    for (int64_t k = 0; k < K; k++) {
-        memcpy(j.start + k * d, j.made.Z + (k * (n / K)) * d, (size_t)d * sizeof(float));
-        (void)uni_normalise(j.start + k * d, d);
-    }
-    run_rounds(&j, 0);
-    for (int i = 0; i < repeats; i++)
-        times[i] = run_rounds(&j, 0);
-    qsort(times, (size_t)repeats, sizeof *times, by_size);
-    for (int i = 0; i < 3; i++)
-        run_rounds(&j, 1);
-    double Kp = (double)((K + 7) / 8 * 8), Dz = (double)((d + 3) / 4 * 4),
-           traffic = ROUNDS * (7 * Kp * (single ? 4 : 2) + 2 * Dz * 4) * (double)n;
-    double bytes = (double)j.b.bytes(&j.cells.problem, j.cells.group_cells) / (double)n;
-    printf("%lld x %lld, %lld levels, K %lld, %s: run best %.2f median %.2f ms (%.3f ms/M); a round: assign %.3f sweeps %.3f "
-           "solve %.3f, first assign "
-           "%.3f ms; %.0f bytes a cell; %.0f %% of %.0f GB/s; open %.0f ms\n",
-           (long long)n, (long long)d, (long long)levels, (long long)K, single ? "single" : "half", times[0], times[repeats / 2],
-           times[repeats / 2] / (double)n * 1e6, j.stage[0] / 27, j.stage[1] / 30, j.stage[2] / 30, j.stage[3] / 3, bytes,
-           100 * traffic / (times[repeats / 2] * 1e-3) / (copy * 1e9), copy, opened);
-    fflush(stdout);
+    report(&j, now() - opened);
     j.b.close(&j.b);
     float *out = malloc((size_t)(n * d) * sizeof(float));
     for (int64_t i = 0; out && i < n * d; i++)
@@ -154,8 +221,8 @@ int main(int argc, char **argv)
     for (int i = 0; out && i < (n > 20000000 ? 1 : 2); i++)
         whole(&j, out);
     free(out);
-    free(j.start);
-    free(j.Y);
+    free(j.start), free(j.Y), free(j.W), free(j.O), free(j.level_O), free(j.S), free(j.scratch);
+    free(j.outer), free(j.crossed);
     uni_problem_close(&j.cells);
     made_close(&j.made);
     return 0;

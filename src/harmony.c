@@ -42,19 +42,32 @@ void uni_warn(struct uni_warnings *w, const char *format, ...)
 
 enum { AUTO_CELLS = 100000 }; /* fewer are done on the CPU before a card is ready to begin */
 
+/* What of this run the cuda backend does not do, or NULL. */
+static const char *beyond_cuda(const struct uni_harmony *h)
+{
+    const struct uni_problem *p = &h->cells.problem;
+    return h->cells.weighted                             ? "cell weights"
+           : p->X > 0                                    ? "covariates"
+           : p->redraw || (p->add_penalties && p->V > 1) ? "compat r-2.0.4"
+           : p->by_level                                 ? "so many combinations of the batch variables' levels"
+                                                         : NULL;
+}
+
 static int choose_backend(struct uni_harmony *h)
 {
     struct uni_backend_info info;
-    int present = 0, several = h->cells.problem.V > 1;
-    if (h->options.backend == UNI_BACKEND_CUDA && several)
-        return uni_fail(UNI_BACKEND, "backend cuda corrects for one batch variable, and there are %d; use backend cpu, or auto",
-                        h->cells.problem.V);
+    int present = 0, usable = 0;
+    const char *beyond = beyond_cuda(h);
     if (h->options.backend == UNI_BACKEND_CUDA)
+        return beyond ? uni_fail(UNI_BACKEND, "backend cuda does not do %s; use backend cpu, or auto", beyond)
+                      : uni_cuda_backend(&h->backend);
+    if (h->options.backend == UNI_BACKEND_AUTO && h->cells.problem.N >= AUTO_CELLS)
+        usable = uni_cuda_describe(&info, &present) && info.usable;
+    if (usable && !beyond)
         return uni_cuda_backend(&h->backend);
-    if (h->options.backend == UNI_BACKEND_AUTO && !several && h->cells.problem.N >= AUTO_CELLS &&
-        uni_cuda_describe(&info, &present) && info.usable)
-        return uni_cuda_backend(&h->backend);
-    if (present)
+    if (usable)
+        uni_warn(&h->warnings, "backend cuda does not do %s, so the CPU is used", beyond);
+    else if (present)
         uni_warn(&h->warnings, "backend cuda cannot be used, so the CPU is: %s", info.detail);
     uni_cpu_backend(&h->backend);
     return UNI_OK;

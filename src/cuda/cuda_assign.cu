@@ -3,9 +3,7 @@
    memory in registers: R from base and P, z = normalise(Z - R W), base = softmax(-2 (1 - z.Y) / sigma). Products are of halves,
    each factor split in two (hi hi + hi lo + lo hi): some 22 bits. With `out` the pass stops at Z - R W: what is read in the end.
  */
-#include "cuda_backend.h"
-#include "cuda_columns.cuh"
-#include "cuda_device.cuh"
+#include "cuda_rows.cuh"
 
 enum { WARPS = 12 };
 
@@ -29,123 +27,6 @@ __device__ __forceinline__ void arrive(stage &s)
 {
     barrier_wait(s.barrier, s.phase);
     s.phase ^= 1;
-}
-
-/* ---- base <-> accumulator tiles ------------------------------------------------------------------------------------------ */
-
-/* Two rows' columns of tile j, elements 0, 1 of row g and 2, 3 of row g + 8, of rows of floats or halves in shared memory. */
-template <int KT, int SINGLE>
-__device__ __forceinline__ void take_rows(float (&r)[KT][4], const char *rows, int Kp, int g, int t, bool low, bool high)
-{
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        const char *row = rows + (g + 8 * h) * Kp * (SINGLE ? 4 : 2);
-        bool valid = h ? high : low;
-#pragma unroll
-        for (int J = 0; J < KT / 4; J++) {
-            int k = 32 * J + 8 * t;
-            bool inside = valid && k < Kp;
-            if (SINGLE) {
-                const float4 zero = make_float4(0, 0, 0, 0);
-                float4 a = inside ? *(const float4 *)(row + 4 * k) : zero,
-                       b = inside ? *(const float4 *)(row + 4 * k + 16) : zero;
-                r[4 * J][2 * h] = a.x, r[4 * J][2 * h + 1] = a.y, r[4 * J + 1][2 * h] = a.z, r[4 * J + 1][2 * h + 1] = a.w;
-                r[4 * J + 2][2 * h] = b.x, r[4 * J + 2][2 * h + 1] = b.y, r[4 * J + 3][2 * h] = b.z,
-                                 r[4 * J + 3][2 * h + 1] = b.w;
-            } else {
-                uint4 raw = inside ? *(const uint4 *)(row + 2 * k) : make_uint4(0, 0, 0, 0);
-                const uint32_t word[4] = {raw.x, raw.y, raw.z, raw.w};
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    float2 two = half_pair(word[i]);
-                    r[4 * J + i][2 * h] = two.x, r[4 * J + i][2 * h + 1] = two.y;
-                }
-            }
-        }
-#pragma unroll
-        for (int j = KT / 4 * 4; j < KT; j++) {
-            int k = 8 * j + 2 * t;
-            bool inside = valid && k < Kp;
-            float2 two = make_float2(0, 0);
-            if (SINGLE)
-                two = inside ? *(const float2 *)(row + 4 * k) : two;
-            else
-                two = inside ? half_pair(*(const uint32_t *)(row + 2 * k)) : two;
-            r[j][2 * h] = two.x, r[j][2 * h + 1] = two.y;
-        }
-    }
-}
-
-template <int KT, int SINGLE>
-__device__ __forceinline__ void put_rows(const float (&e)[KT][4], char *rows, int Kp, int g, int t, bool low, bool high, float f0,
-                                         float f1)
-{
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        char *row = rows + (int64_t)(g + 8 * h) * Kp * (SINGLE ? 4 : 2);
-        float f = h ? f1 : f0;
-        if (!(h ? high : low))
-            continue;
-#pragma unroll
-        for (int J = 0; J < KT / 4; J++) {
-            int k = 32 * J + 8 * t;
-            if (k >= Kp)
-                continue;
-            if (SINGLE) {
-                *(float4 *)(row + 4 * k) = make_float4(e[4 * J][2 * h] * f, e[4 * J][2 * h + 1] * f, e[4 * J + 1][2 * h] * f,
-                                                       e[4 * J + 1][2 * h + 1] * f);
-                *(float4 *)(row + 4 * k + 16) = make_float4(e[4 * J + 2][2 * h] * f, e[4 * J + 2][2 * h + 1] * f,
-                                                            e[4 * J + 3][2 * h] * f, e[4 * J + 3][2 * h + 1] * f);
-            } else {
-                uint32_t w[4];
-#pragma unroll
-                for (int i = 0; i < 4; i++)
-                    w[i] = pair_half(e[4 * J + i][2 * h] * f, e[4 * J + i][2 * h + 1] * f);
-                *(uint4 *)(row + 2 * k) = make_uint4(w[0], w[1], w[2], w[3]);
-            }
-        }
-#pragma unroll
-        for (int j = KT / 4 * 4; j < KT; j++) {
-            int k = 8 * j + 2 * t;
-            if (k >= Kp)
-                continue;
-            if (SINGLE)
-                *(float2 *)(row + 4 * k) = make_float2(e[j][2 * h] * f, e[j][2 * h + 1] * f);
-            else
-                *(uint32_t *)(row + 2 * k) = pair_half(e[j][2 * h] * f, e[j][2 * h + 1] * f);
-        }
-    }
-}
-
-__device__ __forceinline__ float quad_sum(float x)
-{
-    x += __shfl_xor_sync(~0u, x, 1);
-    return x + __shfl_xor_sync(~0u, x, 2);
-}
-
-__device__ __forceinline__ float quad_most(float x)
-{
-    x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
-    return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
-}
-
-/* r = base -> R R_SCALE */
-template <int KT> __device__ __forceinline__ void penalise(float (&r)[KT][4], const float *pen, int Kp, int t)
-{
-    float s0 = 0, s1 = 0;
-#pragma unroll
-    for (int j = 0; j < KT; j++) {
-        int k = assign_column(KT, j, 2 * t);
-        float2 P = k < Kp ? __ldg((const float2 *)(pen + k)) : make_float2(0, 0);
-        r[j][0] *= P.x, r[j][1] *= P.y, r[j][2] *= P.x, r[j][3] *= P.y;
-        s0 += r[j][0] + r[j][1];
-        s1 += r[j][2] + r[j][3];
-    }
-    s0 = quad_sum(s0), s1 = quad_sum(s1);
-    float f0 = s0 > 0 ? R_SCALE / s0 : 0, f1 = s1 > 0 ? R_SCALE / s1 : 0;
-#pragma unroll
-    for (int j = 0; j < KT; j++)
-        r[j][0] *= f0, r[j][1] *= f0, r[j][2] *= f1, r[j][3] *= f1;
 }
 
 /* acc (16 x 8 NT) += a (16 x 8 MT) b, b in fragments: hi 0, hi 1, lo 0, lo 1 a lane. The last step of an odd MT is a short one.
@@ -268,9 +149,9 @@ __device__ __forceinline__ void fit_of_row(double *fit, const float (&e)[KT][4],
     }
 }
 
-template <int KT> __device__ void flush(const uni_cuda_view &v, int piece, int parity, float (&sum)[KT][2], int g, int t)
+template <int KT> __device__ void flush(const uni_cuda_view &v, int piece, float (&sum)[KT][2], int g, int t)
 {
-    long long *M = v.M[parity] + (int64_t)piece * v.Kp;
+    long long *M = v.M[0] + (int64_t)piece * v.Kp;
 #pragma unroll
     for (int j = 0; j < KT; j++)
 #pragma unroll
@@ -288,7 +169,7 @@ template <int KT> __device__ void flush(const uni_cuda_view &v, int piece, int p
 
 struct pass {
     uint32_t from, to;
-    int corrected, fit, parity;
+    int corrected, fit;
     float scale; /* of the product R W */
     float *out;
     int64_t row_from;
@@ -358,7 +239,7 @@ __device__ __forceinline__ void make_base(const uni_cuda_view &v, const pass &p,
 }
 
 /* A warp's tiles of one group, one after another; the next one's rows come while this one is worked on. */
-template <int KT, int DT, int SINGLE>
+template <int KT, int DT, int SINGLE, int DAMPED>
 __device__ __forceinline__ void warp_tiles(const uni_cuda_view &v, const pass &p, uint32_t from, uint32_t to, stage &st,
                                            const char *smem, const uint4 *W, const uint4 *Y, const float2 *logit,
                                            float (&sum)[KT][2], int &piece, double *fit)
@@ -375,7 +256,7 @@ __device__ __forceinline__ void warp_tiles(const uni_cuda_view &v, const pass &p
         bool low = g < rows, high = g + 8 < rows;
         if (now != piece && !p.out) {
             if (piece >= 0)
-                flush<KT>(v, piece, p.parity, sum, g, t);
+                flush<KT>(v, piece, sum, g, t);
             piece = now;
         }
         float z[DT][4];
@@ -387,7 +268,10 @@ __device__ __forceinline__ void warp_tiles(const uni_cuda_view &v, const pass &p
             float r[KT][4];
             take_rows<KT, SINGLE>(r, smem + WARPS * TILE * v.Dz * 4 + (int)(threadIdx.x / 32) * TILE * v.Kp * (SINGLE ? 4 : 2),
                                   v.Kp, g, t, low, high);
-            penalise<KT>(r, v.pen + (int64_t)now * v.Kp, v.Kp, t);
+            if (DAMPED)
+                mix<KT>(r, v, now, tile.row + g, tile.row + rows - 1, t);
+            else
+                penalise<KT>(r, v.pen + (int64_t)now * v.Kp, v.Kp, t);
             product<KT, DT>(z, r, W, lane);
         }
         subtract<DT>(z, (const float *)smem + (int)(threadIdx.x / 32) * TILE * v.Dz, v, g, t, low, high, p.scale);
@@ -403,7 +287,8 @@ __device__ __forceinline__ void warp_tiles(const uni_cuda_view &v, const pass &p
     }
 }
 
-template <int KT, int DT, int SINGLE> __global__ void __launch_bounds__(WARPS * 32, 1) assign_kernel(uni_cuda_view v, pass p)
+template <int KT, int DT, int SINGLE, int DAMPED>
+__global__ void __launch_bounds__(WARPS * 32, 1) assign_kernel(uni_cuda_view v, pass p)
 {
     extern __shared__ __align__(128) char smem[];
     __shared__ __align__(8) uint64_t barriers[WARPS];
@@ -438,12 +323,12 @@ template <int KT, int DT, int SINGLE> __global__ void __launch_bounds__(WARPS * 
                 W[i] = v.W_fragments[(int64_t)g * W_WORDS + i];
             __syncthreads();
         }
-        warp_tiles<KT, DT, SINGLE>(v, p, at + (stop - at) * warp / WARPS, at + (stop - at) * (warp + 1) / WARPS, st, rows, W, Y,
-                                   logit, sum, piece, fit);
+        warp_tiles<KT, DT, SINGLE, DAMPED>(v, p, at + (stop - at) * warp / WARPS, at + (stop - at) * (warp + 1) / WARPS, st, rows,
+                                           W, Y, logit, sum, piece, fit);
         at = stop;
     }
     if (piece >= 0)
-        flush<KT>(v, piece, p.parity, sum, (threadIdx.x % 32) / 4, threadIdx.x % 4);
+        flush<KT>(v, piece, sum, (threadIdx.x % 32) / 4, threadIdx.x % 4);
     for (int i = 0; i < 2 && p.fit; i++) {
         double total = block_sum(fit[i], room);
         if (threadIdx.x == 0)
@@ -453,7 +338,7 @@ template <int KT, int DT, int SINGLE> __global__ void __launch_bounds__(WARPS * 
 
 template <int KT, int DT, int SINGLE> static int launch(const struct uni_cuda *c, const pass &p, int blocks, cudaStream_t stream)
 {
-    auto kernel = assign_kernel<KT, DT, SINGLE>;
+    auto kernel = c->v.damped ? assign_kernel<KT, DT, SINGLE, 1> : assign_kernel<KT, DT, SINGLE, 0>;
     size_t bytes = ((size_t)((KT + 1) / 2 * DT + (DT + 1) / 2 * KT) * 32) * 16 + 64 * KT +
                    (size_t)(WARPS * TILE) * (size_t)(c->v.Dz * 4 + c->v.Kp * (SINGLE ? 4 : 2));
     int err = CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
@@ -470,8 +355,7 @@ template <int KT, int DT> static int launch_single(const struct uni_cuda *c, con
 
 int uni_cuda_assign_fast(const struct uni_cuda *c, const struct uni_cuda_pass *how, int blocks, cudaStream_t stream)
 {
-    pass p = {how->from, how->to,      how->corrected, how->fit, c->parity, (float)(1 / (R_SCALE * c->W_scale)),
-              how->out,  how->row_from};
+    pass p = {how->from, how->to, how->corrected, how->fit, (float)(c->step / (R_SCALE * c->W_scale)), how->out, how->row_from};
     switch (c->fast.kt * 10 + c->fast.dt) {
     case 84:
         return launch_single<8, 4>(c, p, blocks, stream);

@@ -43,12 +43,18 @@ done:
     return err;
 }
 
-static int take_W(struct uni_cuda *c, const float *W)
+size_t uni_cuda_W_bytes(const struct uni_cuda *c)
+{
+    return (size_t)((c->v.V > 1 ? c->p->B : c->p->G) * c->p->K * c->p->D) * sizeof(float);
+}
+
+static int take_shift(struct uni_cuda *c, const struct uni_shift *shift)
 {
     int err = 0;
+    const float *W = shift ? shift->W : NULL;
+    c->step = shift ? (float)shift->step : 1;
     if (W && W != UNI_KEPT) {
-        TRY(CUDA(cudaMemcpyAsync(c->v.W[c->W_now], W, (size_t)(c->p->G * c->p->K * c->p->D) * sizeof *W, cudaMemcpyHostToDevice,
-                                 c->stream)));
+        TRY(CUDA(cudaMemcpyAsync(c->v.W[c->W_now], W, uni_cuda_W_bytes(c), cudaMemcpyHostToDevice, c->stream)));
         c->packed = 0;
     }
     if (W && c->fast.kt && !c->packed) {
@@ -78,24 +84,27 @@ done:
 /* M and X lie one after another. */
 static int clear_tables(struct uni_cuda *c)
 {
-    char *first = (char *)c->v.M[0], *end = (char *)(c->v.X + (int64_t)(c->v.P + c->v.Q) * c->v.Kp);
+    char *first = (char *)c->v.M[0], *end = (char *)(c->v.X + (int64_t)c->v.parts * c->v.Kp);
     return CUDA(cudaMemsetAsync(first, 0, (size_t)(end - first), c->stream));
 }
 
-static int cuda_assign(struct uni_backend *b, double *O, struct uni_fit *fit, const float *W, const float *Y)
+static int cuda_assign(struct uni_backend *b, double *O, struct uni_fit *fit, const struct uni_shift *shift, const float *Y)
 {
     int err = 0;
     struct uni_cuda *c = cuda_of(b);
     struct uni_cuda_pass pass = {};
     pass.to = (uint32_t)c->v.tiles;
-    pass.corrected = W != NULL;
+    pass.corrected = shift != NULL;
     pass.fit = fit != NULL;
     int blocks = c->fast.kt ? c->cores : 2 * c->cores;
     TRY(begin(c));
-    TRY(take_W(c, W));
+    TRY(take_shift(c, shift));
     TRY(take_Y(c, Y));
     TRY(clear_tables(c));
+    c->parity = 0;
     TRY(c->fast.kt ? uni_cuda_assign_fast(c, &pass, blocks, c->stream) : uni_cuda_assign_plain(c, &pass, blocks, c->stream));
+    c->v.recipe.n = 1;
+    c->v.recipe.share[0] = 1;
     TRY(uni_cuda_start_tables(c, c->stream));
     if (O || fit)
         TRY(uni_cuda_end_tables(c, fit ? blocks : 0, 1, 0, c->stream));
@@ -112,10 +121,17 @@ static int cuda_sweep(struct uni_backend *b, double *O, struct uni_fit *fit, int
     int err = 0;
     struct uni_cuda *c = cuda_of(b);
     TRY(begin(c));
-    TRY(uni_cuda_sweeps(c, sweeps, !fit ? 0 : c->one_sigma ? 1 : 2));
-    if (fit && terms)
-        TRY(uni_cuda_entropy(c, c->stream));
-    TRY(uni_cuda_end_tables(c, fit ? c->v.Q * c->v.grid : 0, 0, terms, c->stream));
+    if (c->v.damped) {
+        TRY(uni_cuda_damped_sweeps(c, sweeps));
+        if (fit)
+            TRY(uni_cuda_damped_fit(c, terms, c->stream));
+        TRY(uni_cuda_end_tables(c, fit ? 2 * c->cores : 0, 1, 0, c->stream));
+    } else {
+        TRY(uni_cuda_sweeps(c, sweeps, !fit ? 0 : c->one_sigma ? 1 : 2));
+        if (fit && terms)
+            TRY(uni_cuda_entropy(c, c->stream));
+        TRY(uni_cuda_end_tables(c, fit ? c->v.Q * c->v.grid : 0, 0, terms, c->stream));
+    }
     if (fit)
         TRY(give_fit(c, fit, &b->diversity));
     if (O)
@@ -133,36 +149,30 @@ done:
     return err;
 }
 
-static int cuda_moments(struct uni_backend *b, double *S)
+static int cuda_moments(struct uni_backend *b, double *S, const unsigned char *part)
 {
     int err = 0;
     struct uni_cuda *c = cuda_of(b);
-    int64_t n = c->p->G * c->p->K * c->p->D;
+    (void)part; /* by group */
     TRY(begin(c));
     TRY(make_moments(c));
-    TRY(CUDA(cudaMemcpyAsync(S, c->v.S, (size_t)n * sizeof *S, cudaMemcpyDeviceToHost, c->stream)));
+    TRY(uni_cuda_moments_to_double(c, c->stream));
+    TRY(CUDA(cudaMemcpyAsync(S, c->v.S, (size_t)(c->p->G * c->p->K * c->p->D) * sizeof *S, cudaMemcpyDeviceToHost, c->stream)));
     TRY(CUDA(cudaStreamSynchronize(c->stream)));
-    for (int64_t i = 0; i < n; i++) {
-        int64_t fixed;
-        memcpy(&fixed, S + i, sizeof fixed);
-        S[i] = (double)fixed / c->v.S_scale;
-    }
 done:
     return err;
 }
 
-static int know_levels(struct uni_cuda *c, const struct uni_ridge *ridge)
+static int know_lambda(struct uni_cuda *c, const struct uni_ridge *ridge)
 {
     int err = 0;
-    if (c->levels_known)
+    if (c->lambda_known)
         return UNI_OK;
-    for (int64_t g = 0; g < c->p->G; g++) {
-        double cells = (double)ridge->group_cells[g], lambda = ridge->lambda[c->p->group_level[g * c->p->V]];
-        TRY(CUDA(cudaMemcpyAsync(c->v.group_cells + g, &cells, sizeof cells, cudaMemcpyHostToDevice, c->stream)));
-        TRY(CUDA(cudaMemcpyAsync(c->v.lambda + g, &lambda, sizeof lambda, cudaMemcpyHostToDevice, c->stream)));
-    }
+    for (int64_t g = 0; g < c->p->G; g++)
+        TRY(CUDA(cudaMemcpyAsync(c->v.lambda + g, ridge->lambda + c->p->group_level[g], sizeof(double), cudaMemcpyHostToDevice,
+                                 c->stream)));
     TRY(CUDA(cudaStreamSynchronize(c->stream)));
-    c->levels_known = 1;
+    c->lambda_known = 1;
 done:
     return err;
 }
@@ -189,8 +199,11 @@ static int cuda_solve(struct uni_backend *b, struct uni_ridge *ridge, float *Y, 
     double *result = (double *)c->pinned;
     float *centroids = (float *)(result + RESULTS);
     size_t bytes = (size_t)(c->p->K * c->p->D) * sizeof *Y;
+    *solved = 0;
     TRY(begin(c));
-    TRY(know_levels(c, ridge));
+    if (c->v.V > 1) /* the library does */
+        return UNI_OK;
+    TRY(know_lambda(c, ridge));
     TRY(make_moments(c));
     TRY(uni_cuda_ridge(c, ridge->alpha, ridge->cutoff, c->stream));
     TRY(CUDA(cudaMemcpyAsync(result, c->v.result, RESULTS * sizeof *result, cudaMemcpyDeviceToHost, c->stream)));
@@ -220,32 +233,22 @@ static int cuda_tables(struct uni_backend *b, double *O, float *W)
     struct uni_cuda *c = cuda_of(b);
     TRY(CUDA(cudaSetDevice(c->device)));
     if (W)
-        TRY(CUDA(cudaMemcpyAsync(W, c->v.W[c->W_now], (size_t)(c->p->G * c->p->K * c->p->D) * sizeof *W, cudaMemcpyDeviceToHost,
-                                 c->stream)));
+        TRY(CUDA(cudaMemcpyAsync(W, c->v.W[c->W_now], uni_cuda_W_bytes(c), cudaMemcpyDeviceToHost, c->stream)));
     TRY(give_O(c, O));
 done:
     return err;
 }
 
-static int cuda_read(struct uni_backend *b, enum uni_cells what, const float *W, void *dst)
+static int cuda_read(struct uni_backend *b, enum uni_cells what, const struct uni_shift *shift, void *dst)
 {
     int err = 0;
     struct uni_cuda *c = cuda_of(b);
     TRY(begin(c));
-    TRY(take_W(c, W));
+    TRY(take_shift(c, shift));
     TRY(CUDA(cudaStreamSynchronize(c->stream)));
-    TRY(uni_cuda_rows_out(c, what, W != NULL, dst));
+    TRY(uni_cuda_rows_out(c, what, shift != NULL, dst));
 done:
     return err;
-}
-
-/* Tables of the library's own: small, and rare here. */
-static int cuda_each(struct uni_backend *b, int64_t n, void (*task)(void *, int64_t), void *context)
-{
-    (void)b;
-    for (int64_t i = 0; i < n; i++)
-        task(context, i);
-    return UNI_OK;
 }
 
 static int cuda_nearest(struct uni_backend *b, int32_t *index, float *score, double *sum, int64_t *count, const float *X,
@@ -296,7 +299,7 @@ static int plugin_backend(struct uni_backend *b)
     b->solve = cuda_solve;
     b->tables = cuda_tables;
     b->read = cuda_read;
-    b->each = cuda_each;
+    b->each = uni_cuda_each;
     b->close = uni_cuda_close;
     b->threads = uni_cuda_lib->cpus;
     snprintf(b->name, sizeof b->name, "cuda");

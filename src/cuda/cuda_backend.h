@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the CUDA backend's files share. Rows lie as the problem has them, by (group, block). Pieces with cells are numbered by
-   (block, group), so that a step of a sweep is a range of them; after the P pieces come Q more that stand for all groups
-   together: the parts of r. Sums over cells are 64-bit integers, added in any order with the same result. Letters: backend.h. */
+   (block, group), so that a step of a sweep is a range of them. Masses are summed in parts, (level, block): of one variable these
+   are the pieces; of several, the parts of the levels come after those of the P pieces. The last Q parts are those of all cells,
+   r. Sums over cells are 64-bit integers, added in any order with the same result. Letters: backend.h. */
 #ifndef UNI_CUDA_BACKEND_H
 #define UNI_CUDA_BACKEND_H
 
@@ -19,7 +20,8 @@ enum {
     WARP_ROWS = 1024,  /* and rows a warp, of a batch of a step: their sums are float32 */
     STEP_WARPS = 8,
     ENTROPY_BLOCKS = 512,
-    MOVED_PARTS = 8 /* a group */
+    MOVED_PARTS = 8, /* a group */
+    MOST_TABLES = 25 /* that R of the damped update is made from, base among them */
 };
 
 extern const struct uni_cuda_host *uni_cuda_lib;
@@ -34,13 +36,25 @@ int uni_cuda_checked(cudaError_t, const char *call);
     } while (0)
 
 struct uni_cuda_piece {
-    uint32_t row, n;  /* its rows */
-    uint32_t before;  /* rows of its block before it */
-    int32_t previous; /* the piece of its group that is updated before it; itself where it is alone */
+    uint32_t row, n; /* its rows */
+    uint32_t before; /* rows of its block before it */
     int32_t group, block;
+};
+
+/* A piece at its level of a variable. */
+struct uni_cuda_place {
+    int32_t part, previous; /* the level's part that is updated before it; itself where it is alone */
+    int32_t first;          /* is the piece the first of the part? */
     float theta;
-    float unused;
     double share;
+};
+
+/* R of the damped update: base (share[0] / sum_k base + sum over t > 0 of share[t] P_t / sum_k base P_t), P_t and 1 / sum_k base
+   P_t in slot[t] of pen and row_scale. */
+struct uni_cuda_recipe {
+    int n;
+    float share[MOST_TABLES];
+    int slot[MOST_TABLES];
 };
 
 struct uni_cuda_tile { /* rows row .. row + n - 1 of a piece; n is the low five bits of packed */
@@ -58,42 +72,59 @@ struct uni_cuda_batch { /* rows from .. to - 1 of a block; its pieces are consec
 struct uni_cuda_view {
     int64_t N, N_all;
     int D, Dz, K, Kp, G, Q, P, single;
-    int grid; /* blocks of a step: also how its batches are dealt out */
+    int V, levels;                 /* levels: of one variable its groups, else B */
+    int parts, r_part;             /* all parts; the first of r */
+    int damped;                    /* the update is: R is made by the recipe */
+    float scale, add;              /* a and b of the penalty */
+    struct uni_cuda_recipe recipe; /* as of the last sweep */
+    int grid;                      /* blocks of a step: also how its batches are dealt out */
     int tiles;
-    int step_rows;                /* most rows of a warp in a step */
-    int batch_pieces;             /* most pieces of a batch */
-    float *Z;                     /* (N_all,Dz) */
-    void *base;                   /* (N,Kp) */
-    float *L;                     /* (N) */
-    float *row_scale;             /* (N) 1 / s, of the plain moments */
-    struct uni_cuda_piece *piece; /* (P + Q) */
-    struct uni_cuda_tile *tile;   /* (tiles) in the order of the rows */
-    uint32_t *group_tile;         /* (G + 1) */
-    struct uni_cuda_batch *batch; /* (Q,grid), then those that others name as next */
-    int *block_piece;             /* (Q + 1) */
-    int *group_last;              /* (G + 1) the last piece of each group; of r */
-    double *group_cells;          /* (G) */
-    double *lambda;               /* (G) fixed; 0: automatic */
-    float *pen;                   /* (P,Kp) penalties of each piece's last update */
-    long long *M[2];              /* (P + Q,Kp) each piece's part of O, of this sweep and of the one before, by turns */
-    long long *X;                 /* (P + Q,Kp) O without the piece, when it was last updated */
-    long long *S;                 /* (G,K,D) moments times S_scale */
+    int step_rows;                                  /* most rows of a warp in a step */
+    int batch_pieces;                               /* most pieces of a batch */
+    float *Z;                                       /* (N_all,Dz) */
+    void *base;                                     /* (N,Kp) */
+    float *L;                                       /* (N) */
+    float *row_sum;                                 /* (N) 1 / s, of the plain moments */
+    float *row_scale;                               /* (slots,N) damped: 1 / s of each sweep */
+    struct uni_cuda_piece *piece;                   /* (P) */
+    struct uni_cuda_place *place;                   /* (P,V) */
+    struct uni_cuda_tile *tile;                     /* (tiles) in the order of the rows */
+    uint32_t *group_tile;                           /* (G + 1) */
+    struct uni_cuda_batch *batch;                   /* (Q,grid), then those that others name as next */
+    int *block_piece;                               /* (Q + 1) */
+    int *group_piece;                               /* (G,Q) its pieces; -1: none */
+    int *group_row;                                 /* (G,V) rows of W whose sum is the group's */
+    int *level_last;                                /* (levels + 1) the last part of each level, -1: it has no cells; of r */
+    double *level_theta, *level_share, *level_mass; /* (levels) */
+    double *lambda;                                 /* (levels) fixed; 0: automatic */
+    float *pen;      /* (slots,P,Kp) penalties of each piece's last update; damped: of the round's sweeps */
+    long long *M[2]; /* (parts,Kp) masses of this sweep and of the one before, by turns */
+    long long *X;    /* (parts,Kp) O without the part, when it was last updated; damped: a third turn of M */
+    long long *S;    /* (G,K,D) moments times S_scale */
     double S_scale;
-    double *O, *ridge, *weight; /* (G,K) O; lambda, negative where the pair is left out; q */
-    double *c;                  /* (K,D) */
-    float *W[2];                /* (G,K,D) corrections: new and last */
-    float *Y;                   /* (K,D) */
+    double *O;              /* (G,K) */
+    double *ridge, *weight; /* (G,K) lambda, negative where the pair is left out; q. Of one variable, as the next three */
+    double *c;              /* (K,D) */
+    float *W[2];            /* (G,K,D) corrections: new and last; of several variables one, (B,K,D) */
+    float *Y;               /* (K,D) */
     uint4 *W_fragments, *Y_fragments;
     float *Yt;         /* (D,Kp) for the plain path */
     float2 *logit;     /* (Kp) v = logit.x (z . Y) + logit.y, in base 2, in the order of the pass's columns */
     float *sigma;      /* (Kp) */
     double *part;      /* (parts) of the objective, from the last pass */
     double *entropy;   /* (ENTROPY_BLOCKS) */
-    double *diversity; /* (G) */
+    double *diversity; /* (levels) */
     double *moved;     /* (G,MOVED_PARTS,2) */
     int *cluster;      /* (2,K) kept levels; degenerate */
     double *result;    /* see enum */
 };
+
+/* The masses of a damped update's turn: three take turns, one is read, one added to, one cleared. */
+static inline __host__ __device__ long long *masses(const struct uni_cuda_view &v, int turn)
+{
+    turn %= 3;
+    return turn == 0 ? v.M[0] : turn == 1 ? v.M[1] : v.X;
+}
 
 /* What goes back to the host after a sweep or a solve. */
 enum { RESULT_TOTAL, RESULT_ENTROPY, RESULT_DIVERSITY, RESULT_CHANGE, RESULT_PRUNED, RESULT_SKIPPED, RESULT_DEGENERATE, RESULTS };
@@ -101,14 +132,16 @@ enum { RESULT_TOTAL, RESULT_ENTROPY, RESULT_DIVERSITY, RESULT_CHANGE, RESULT_PRU
 /* ---- cuda_layout.cu: host lists -> device */
 struct uni_cuda_lists {
     struct uni_cuda_piece *piece;
+    struct uni_cuda_place *place;
     struct uni_cuda_tile *tile;
     uint32_t *group_tile;
     struct uni_cuda_batch *batch;
-    int *block_piece, *group_last;
-    int64_t pieces, tiles, batches, step_rows, batch_pieces;
+    int *block_piece, *group_piece, *group_row, *level_last;
+    int64_t pieces, parts, tiles, batches, step_rows, batch_pieces;
 };
 int uni_cuda_lists_open(struct uni_cuda_lists *, const struct uni_problem *, int grid);
 int uni_cuda_batch_pieces(const struct uni_problem *);
+int64_t uni_cuda_levels(const struct uni_problem *);
 void uni_cuda_lists_close(struct uni_cuda_lists *);
 int64_t uni_cuda_batch_bound(const struct uni_problem *, int64_t pieces, int grid);
 
@@ -138,11 +171,13 @@ struct uni_cuda {
     int32_t *seed_index;
     long long *seed_sum;
     int packed;  /* W_fragments are those of W[W_now] */
+    float step;  /* what the correction of the pass under way is multiplied by */
     int Y_known; /* Y and what is made of it are those of the last solve, which lie in pinned */
     cudaEvent_t answer;
-    int levels_known; /* group_cells and lambda are there */
-    int parity;       /* M[parity] has the last sweep's parts */
-    int W_now;        /* W[W_now] has the last corrections */
+    int lambda_known;
+    int parity; /* the turn of M that has the last sweep's masses */
+    int slots;  /* of pen; damped: most sweeps whose tables are kept */
+    int W_now;  /* W[W_now] has the last corrections */
     int one_sigma;
     double W_scale;
     float largest;                     /* of |Z| */
@@ -155,7 +190,10 @@ int uni_cuda_open(struct uni_backend *, const struct uni_problem *, const struct
 int64_t uni_cuda_bytes(const struct uni_problem *, const int64_t *group_cells);
 void uni_cuda_close(struct uni_backend *);
 
-/* ---- cuda_copy.cu: rows in and out */
+size_t uni_cuda_W_bytes(const struct uni_cuda *);
+
+/* ---- cuda_copy.cu: rows in and out; tasks on host threads */
+int uni_cuda_each(struct uni_backend *, int64_t n, void (*task)(void *context, int64_t i), void *context);
 int uni_cuda_lanes_open(struct uni_cuda *);
 void uni_cuda_lanes_close(struct uni_cuda *);
 int uni_cuda_rows_in(struct uni_cuda *, const struct uni_matrix *);
@@ -164,7 +202,7 @@ int uni_cuda_rows_out(struct uni_cuda *, enum uni_cells, int corrected, void *ds
 /* ---- launches: queued on a stream; errors are found by uni_cuda_checked(cudaGetLastError()) */
 struct uni_cuda_pass {
     uint32_t from, to; /* tiles */
-    int corrected;     /* by W[W_now], packed */
+    int corrected;     /* by W[W_now], packed, times c->step */
     float *out;        /* rows of D, from row_from on: only correct; NULL: go on to base */
     int64_t row_from;
     int fit;
@@ -175,13 +213,17 @@ int uni_cuda_moments_fast(const struct uni_cuda *, cudaStream_t);
 int uni_cuda_moments_plain(const struct uni_cuda *, cudaStream_t);
 int uni_cuda_assignments(const struct uni_cuda *, const struct uni_cuda_pass *, cudaStream_t);
 int uni_cuda_entropy(const struct uni_cuda *, cudaStream_t);
-int uni_cuda_sweeps(struct uni_cuda *, int64_t sweeps, int fit);
+int uni_cuda_damped_fit(const struct uni_cuda *, int terms, cudaStream_t);
+int uni_cuda_next_table(struct uni_cuda_recipe *, int slots);
+int uni_cuda_sweeps(struct uni_cuda *, int64_t sweeps, int fit); /* fit: 1 with one sigma, 2 with one for every cluster */
+int uni_cuda_damped_sweeps(struct uni_cuda *, int64_t sweeps);
 int uni_cuda_pack_W(const struct uni_cuda *, const float *W, cudaStream_t);
 int uni_cuda_pack_Y(const struct uni_cuda *, cudaStream_t);
 int uni_cuda_start_tables(struct uni_cuda *, cudaStream_t);
 int uni_cuda_end_tables(struct uni_cuda *, int parts, int fit_of_base, int terms, cudaStream_t);
 int uni_cuda_turn_Y(const struct uni_cuda *, cudaStream_t);
 int uni_cuda_ridge(struct uni_cuda *, double alpha, double cutoff, cudaStream_t);
+int uni_cuda_moments_to_double(const struct uni_cuda *, cudaStream_t);
 int uni_cuda_nearest(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M,
                      const float *Y, int64_t n);
 

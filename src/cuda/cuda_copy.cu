@@ -117,6 +117,36 @@ static int move(struct mover *m)
     return UNI_OK;
 }
 
+/* ---- tasks on host threads ------------------------------------------------------------------------------------------------ */
+
+struct tasks {
+    int64_t n, next;
+    void (*task)(void *, int64_t);
+    void *context;
+};
+
+static void *run_tasks(void *context)
+{
+    struct tasks *t = (struct tasks *)context;
+    for (int64_t i; (i = __atomic_fetch_add(&t->next, 1, __ATOMIC_RELAXED)) < t->n;)
+        t->task(t->context, i);
+    return NULL;
+}
+
+int uni_cuda_each(struct uni_backend *b, int64_t n, void (*task)(void *, int64_t), void *context)
+{
+    struct tasks t = {n, 0, task, context};
+    pthread_t thread[MOST_LANES];
+    int threads = 0;
+    while (threads < MOST_LANES - 1 && threads + 1 < n && threads + 1 < b->threads &&
+           pthread_create(&thread[threads], NULL, run_tasks, &t) == 0)
+        threads++;
+    run_tasks(&t);
+    for (int i = 0; i < threads; i++)
+        pthread_join(thread[i], NULL);
+    return UNI_OK;
+}
+
 /* ---- in ------------------------------------------------------------------------------------------------------------------ */
 
 static void gather(const struct mover *m, float *to, int64_t from, int64_t n)

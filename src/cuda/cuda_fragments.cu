@@ -12,17 +12,19 @@ __device__ __forceinline__ void put_fragment(uint4 *to, const float (&b)[4])
     *to = f;
 }
 
-/* W of every group as the second factor of R W: step s, columns 8n .., lane */
+/* W of every group, the sum of its rows, as the second factor of R W: step s, columns 8n .., lane */
 __global__ void pack_W(uni_cuda_view v, const float *W, int KT, int DT, float scale)
 {
     int words = (KT + 1) / 2 * DT * 32;
-    const float *from = W + (int64_t)blockIdx.x * v.K * v.D;
     for (int i = threadIdx.x; i < words; i += blockDim.x) {
         int lane = i % 32, n = i / 32 % DT, s = i / 32 / DT, d = 8 * n + lane / 4, t = lane % 4;
         float b[4];
         for (int e = 0; e < 4; e++) {
             int j = 2 * s + e / 2, k = j < KT ? assign_column(KT, j, 2 * t + e % 2) : v.K;
-            b[e] = k < v.K && d < v.D ? from[(int64_t)k * v.D + d] * scale : 0;
+            b[e] = 0;
+            for (int u = 0; u < v.V && k < v.K && d < v.D; u++)
+                b[e] += W[((int64_t)v.group_row[(int)blockIdx.x * v.V + u] * v.K + k) * v.D + d];
+            b[e] *= scale;
         }
         put_fragment(v.W_fragments + (int64_t)blockIdx.x * words + i, b);
     }

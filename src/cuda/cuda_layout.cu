@@ -22,6 +22,11 @@ int64_t uni_cuda_batch_bound(const struct uni_problem *p, int64_t pieces, int gr
     return pieces / uni_cuda_batch_pieces(p) + p->N / (WARP_ROWS * STEP_WARPS) + p->Q * 2 * (grid + 1) + 1;
 }
 
+int64_t uni_cuda_levels(const struct uni_problem *p)
+{
+    return p->V > 1 ? p->B : p->G;
+}
+
 static int64_t count_pieces(const struct uni_problem *p, int64_t *tiles)
 {
     int64_t pieces = 0;
@@ -34,52 +39,74 @@ static int64_t count_pieces(const struct uni_problem *p, int64_t *tiles)
     return pieces;
 }
 
-/* Pieces by (block, group), each with the one before it in its group's turn: the last one comes before the first. */
+/* The pieces of a block, by group. */
+static int block_pieces(struct uni_cuda_lists *l, const struct uni_problem *p, int64_t q, int next)
+{
+    uint32_t before = 0;
+    l->block_piece[q] = next;
+    for (int64_t g = 0; g < p->G; g++) {
+        int64_t n = piece_rows(p, g, q);
+        l->group_piece[g * p->Q + q] = n > 0 ? next : -1;
+        if (n == 0)
+            continue;
+        l->piece[next++] = {(uint32_t)p->piece[g * p->Q + q], (uint32_t)n, before, (int32_t)g, (int32_t)q};
+        before += (uint32_t)n;
+    }
+    return next;
+}
+
+/* Where the pieces stand at their levels: parts are numbered by block, each with the one before it in its level's turn; the last
+   one comes before the first. */
+static int make_places(struct uni_cuda_lists *l, const struct uni_problem *p)
+{
+    int64_t levels = uni_cuda_levels(p), next = p->V > 1 ? l->pieces : 0;
+    int *block = (int *)malloc((size_t)levels * sizeof *block), *before = (int *)malloc((size_t)levels * sizeof *before);
+    int *first = (int *)malloc((size_t)levels * sizeof *first); /* part of each level */
+    if (!block || !before || !first) {
+        free(block), free(before), free(first);
+        return uni_cuda_lib->fail(UNI_MEMORY, "no memory for %lld levels", (long long)levels);
+    }
+    for (int64_t i = 0; i < levels; i++)
+        block[i] = before[i] = first[i] = l->level_last[i] = -1;
+    for (int64_t i = 0; i < l->pieces; i++)
+        for (int v = 0; v < p->V; v++) {
+            int32_t level = p->group_level[l->piece[i].group * p->V + v];
+            int64_t row = p->V > 1 ? level : l->piece[i].group;
+            struct uni_cuda_place *place = &l->place[i * p->V + v];
+            place->first = block[row] != l->piece[i].block;
+            if (place->first) {
+                block[row] = l->piece[i].block;
+                before[row] = l->level_last[row];
+                l->level_last[row] = (int)next++;
+            }
+            if (first[row] < 0)
+                first[row] = l->level_last[row];
+            place->part = l->level_last[row];
+            place->previous = before[row];
+            place->theta = (float)p->level_theta[level];
+            place->share = p->level_share[level];
+        }
+    for (int64_t i = 0; i < l->pieces * p->V; i++) {
+        int v = (int)(i % p->V);
+        int64_t g = l->piece[i / p->V].group, row = p->V > 1 ? p->group_level[g * p->V + v] : g;
+        if (l->place[i].part == first[row])
+            l->place[i].previous = l->level_last[row];
+    }
+    l->parts = next + p->Q;
+    l->level_last[levels] = (int)(l->parts - 1);
+    free(block), free(before), free(first);
+    return UNI_OK;
+}
+
 static int make_pieces(struct uni_cuda_lists *l, const struct uni_problem *p)
 {
     int next = 0;
-    int *first = (int *)malloc((size_t)p->G * sizeof *first);
-    if (!first)
-        return uni_cuda_lib->fail(UNI_MEMORY, "no memory for %lld groups of cells", (long long)p->G);
-    for (int64_t g = 0; g <= p->G; g++)
-        l->group_last[g] = -1;
-    for (int64_t q = 0; q < p->Q; q++) {
-        uint32_t before = 0;
-        l->block_piece[q] = next;
-        for (int64_t g = 0; g < p->G; g++) {
-            int32_t level = p->group_level[g * p->V];
-            int64_t n = piece_rows(p, g, q);
-            if (n == 0)
-                continue;
-            struct uni_cuda_piece *piece = &l->piece[next];
-            memset(piece, 0, sizeof *piece);
-            piece->row = (uint32_t)p->piece[g * p->Q + q];
-            piece->n = (uint32_t)n;
-            piece->before = before;
-            piece->previous = l->group_last[g];
-            piece->group = (int32_t)g;
-            piece->block = (int32_t)q;
-            piece->theta = (float)p->level_theta[level];
-            piece->share = p->level_share[level];
-            if (l->group_last[g] < 0)
-                first[g] = next;
-            l->group_last[g] = next++;
-            before += (uint32_t)n;
-        }
-    }
+    for (int64_t q = 0; q < p->Q; q++)
+        next = block_pieces(l, p, q, next);
     l->block_piece[p->Q] = next;
-    for (int64_t g = 0; g < p->G; g++)
-        l->piece[first[g]].previous = l->group_last[g];
-    for (int64_t q = 0; q < p->Q; q++) { /* r: one part a block */
-        struct uni_cuda_piece *piece = &l->piece[next + q];
-        memset(piece, 0, sizeof *piece);
-        piece->previous = next + (int)(q == 0 ? p->Q - 1 : q - 1);
-        piece->group = (int32_t)p->G;
-        piece->block = (int32_t)q;
-    }
-    l->group_last[p->G] = next + (int)p->Q - 1;
-    free(first);
-    return UNI_OK;
+    for (int64_t i = 0; i < p->G * p->V; i++)
+        l->group_row[i] = (int)(p->V > 1 ? p->group_level[i] : i);
+    return make_places(l, p);
 }
 
 static int make_tiles(struct uni_cuda_lists *l, const struct uni_problem *p)
@@ -95,7 +122,7 @@ static int make_tiles(struct uni_cuda_lists *l, const struct uni_problem *p)
             int64_t n = piece_rows(p, g, q), row = p->piece[g * p->Q + q];
             int piece = n > 0 ? next[q]++ : 0;
             for (int64_t i = 0; i < n; i += TILE) {
-                int64_t rows = n - i < TILE ? n - i : TILE;
+                int64_t rows = n - i < TILE ? n - i : (int64_t)TILE;
                 l->tile[at++] = {(uint32_t)(row + i), (uint32_t)piece << 5 | (uint32_t)rows};
             }
         }
@@ -151,18 +178,22 @@ int uni_cuda_lists_open(struct uni_cuda_lists *l, const struct uni_problem *p, i
     memset(l, 0, sizeof *l);
     l->pieces = count_pieces(p, &l->tiles);
     l->batch_pieces = uni_cuda_batch_pieces(p);
-    if (p->N > (int64_t)1 << 30 || l->pieces + p->Q > (int64_t)1 << 27)
+    if (p->N > (int64_t)1 << 30 || (l->pieces + 1) * p->V + p->Q > (int64_t)1 << 27)
         return uni_cuda_lib->fail(UNI_INPUT,
                                   "%lld cells in %lld pieces: the cuda backend takes 2^30 cells in 2^27 pieces; use backend cpu",
                                   (long long)p->N, (long long)l->pieces);
     l->batches = uni_cuda_batch_bound(p, l->pieces, grid);
-    l->piece = (struct uni_cuda_piece *)malloc((size_t)(l->pieces + p->Q) * sizeof *l->piece);
+    l->piece = (struct uni_cuda_piece *)malloc((size_t)l->pieces * sizeof *l->piece);
+    l->place = (struct uni_cuda_place *)malloc((size_t)(l->pieces * p->V) * sizeof *l->place);
     l->tile = (struct uni_cuda_tile *)malloc((size_t)l->tiles * sizeof *l->tile);
     l->group_tile = (uint32_t *)malloc((size_t)(p->G + 1) * sizeof *l->group_tile);
     l->batch = (struct uni_cuda_batch *)malloc((size_t)l->batches * sizeof *l->batch);
     l->block_piece = (int *)malloc((size_t)(p->Q + 1) * sizeof *l->block_piece);
-    l->group_last = (int *)malloc((size_t)(p->G + 1) * sizeof *l->group_last);
-    if (!l->piece || !l->tile || !l->group_tile || !l->batch || !l->block_piece || !l->group_last)
+    l->group_piece = (int *)malloc((size_t)(p->G * p->Q) * sizeof *l->group_piece);
+    l->group_row = (int *)malloc((size_t)(p->G * p->V) * sizeof *l->group_row);
+    l->level_last = (int *)malloc((size_t)(uni_cuda_levels(p) + 1) * sizeof *l->level_last);
+    if (!l->piece || !l->place || !l->tile || !l->group_tile || !l->batch || !l->block_piece || !l->group_piece ||
+        !l->group_row || !l->level_last)
         TRY(uni_cuda_lib->fail(UNI_MEMORY, "no memory for the lists of %lld tiles and %lld pieces of cells", (long long)l->tiles,
                                (long long)l->pieces));
     TRY(make_pieces(l, p));
@@ -179,10 +210,13 @@ done:
 void uni_cuda_lists_close(struct uni_cuda_lists *l)
 {
     free(l->piece);
+    free(l->place);
     free(l->tile);
     free(l->group_tile);
     free(l->batch);
     free(l->block_piece);
-    free(l->group_last);
+    free(l->group_piece);
+    free(l->group_row);
+    free(l->level_last);
     memset(l, 0, sizeof *l);
 }

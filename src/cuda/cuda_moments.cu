@@ -56,18 +56,18 @@ __device__ __forceinline__ void take_cell(float (&r)[KT], const uni_cuda_view &v
     }
 }
 
-/* R R_SCALE of four cells as second factors: tile j's fragment of 16 cells x 8 clusters */
-template <int KT, int SINGLE>
-__device__ __forceinline__ void make_R(uint4 *to, const uni_cuda_view &v, uni_cuda_tile tile, int lane)
+__device__ __forceinline__ float sum_over_g(float s)
 {
-    int g = lane / 4, t = lane % 4, n = tile.packed & 31;
-    const float *pen = v.pen + (int64_t)(tile.packed >> 5) * v.Kp;
-    float r[4][KT], P[KT];
-#pragma unroll
-    for (int c = 0; c < 4; c++) {
-        int cell = 2 * t + c % 2 + 8 * (c / 2);
-        take_cell<KT, SINGLE>(r[c], v, tile.row + cell, cell < n, g);
-    }
+    s += __shfl_xor_sync(~0u, s, 4);
+    s += __shfl_xor_sync(~0u, s, 8);
+    return s + __shfl_xor_sync(~0u, s, 16);
+}
+
+/* r = base -> R R_SCALE of a thread's four cells */
+template <int KT> __device__ __forceinline__ void penalise(float (&r)[4][KT], const uni_cuda_view &v, int piece, int g)
+{
+    const float *pen = v.pen + (int64_t)piece * v.Kp;
+    float P[KT];
 #pragma unroll
     for (int j = 0; j < KT; j++) {
         int k = moments_column(KT, j, g);
@@ -81,14 +81,75 @@ __device__ __forceinline__ void make_R(uint4 *to, const uni_cuda_view &v, uni_cu
             r[c][j] *= P[j];
             s += r[c][j];
         }
-        s += __shfl_xor_sync(~0u, s, 4);
-        s += __shfl_xor_sync(~0u, s, 8);
-        s += __shfl_xor_sync(~0u, s, 16);
+        s = sum_over_g(s);
         float f = s > 0 ? R_SCALE / s : 0;
 #pragma unroll
         for (int j = 0; j < KT; j++)
             r[c][j] *= f;
     }
+}
+
+/* The same of the damped update. Some tables' scales are kept in registers. */
+template <int KT> __device__ __forceinline__ void mix(float (&r)[4][KT], const uni_cuda_view &v, uni_cuda_tile tile, int g, int t)
+{
+    enum { KEPT = 4 };
+    const uni_cuda_recipe &recipe = v.recipe;
+    const int piece = tile.packed >> 5, n = tile.packed & 31;
+    float base[4], w[KEPT][4];
+    uint32_t row[4];
+#pragma unroll
+    for (int c = 0; c < 4; c++) {
+        float s = 0;
+#pragma unroll
+        for (int j = 0; j < KT; j++)
+            s += r[c][j];
+        s = sum_over_g(s);
+        base[c] = s > 0 ? recipe.share[0] * R_SCALE / s : 0;
+        row[c] = tile.row + min(2 * t + c % 2 + 8 * (c / 2), n - 1);
+#pragma unroll
+        for (int i = 0; i < KEPT; i++)
+            w[i][c] =
+                i + 1 < recipe.n ? recipe.share[i + 1] * R_SCALE * __ldg(v.row_scale + recipe.slot[i + 1] * v.N + row[c]) : 0;
+    }
+#pragma unroll
+    for (int j = 0; j < KT; j++) {
+        int k = moments_column(KT, j, g);
+        float q[4] = {base[0], base[1], base[2], base[3]};
+        if (k >= v.Kp)
+            continue;
+#pragma unroll
+        for (int i = 0; i < KEPT; i++) {
+            float P = i + 1 < recipe.n ? __ldg(v.pen + ((int64_t)recipe.slot[i + 1] * v.P + piece) * v.Kp + k) : 0;
+#pragma unroll
+            for (int c = 0; c < 4; c++)
+                q[c] += P * w[i][c];
+        }
+        for (int i = KEPT + 1; i < recipe.n; i++) {
+            float P = __ldg(v.pen + ((int64_t)recipe.slot[i] * v.P + piece) * v.Kp + k) * recipe.share[i] * R_SCALE;
+            for (int c = 0; c < 4; c++)
+                q[c] += P * __ldg(v.row_scale + recipe.slot[i] * v.N + row[c]);
+        }
+#pragma unroll
+        for (int c = 0; c < 4; c++)
+            r[c][j] *= q[c];
+    }
+}
+
+/* R R_SCALE of four cells as second factors: tile j's fragment of 16 cells x 8 clusters */
+template <int KT, int SINGLE, int DAMPED>
+__device__ __forceinline__ void make_R(uint4 *to, const uni_cuda_view &v, uni_cuda_tile tile, int lane)
+{
+    int g = lane / 4, t = lane % 4, n = tile.packed & 31;
+    float r[4][KT];
+#pragma unroll
+    for (int c = 0; c < 4; c++) {
+        int cell = 2 * t + c % 2 + 8 * (c / 2);
+        take_cell<KT, SINGLE>(r[c], v, tile.row + cell, cell < n, g);
+    }
+    if (DAMPED)
+        mix<KT>(r, v, tile, g, t);
+    else
+        penalise<KT>(r, v, tile.packed >> 5, g);
 #pragma unroll
     for (int j = 0; j < KT; j++) {
         uint4 f;
@@ -140,7 +201,7 @@ __device__ void give(const uni_cuda_view &v, int group, int KT, int m, int first
         }
 }
 
-template <int KT, int MT, int SINGLE>
+template <int KT, int MT, int SINGLE, int DAMPED>
 __global__ void __launch_bounds__(WARPS * 32, SINGLE ? 1 : 2) moments_kernel(uni_cuda_view v, float Z_scale, double S_scale)
 {
     extern __shared__ __align__(16) uint4 smem[];
@@ -160,7 +221,7 @@ __global__ void __launch_bounds__(WARPS * 32, SINGLE ? 1 : 2) moments_kernel(uni
             int tiles = (int)min(stop - at, (uint32_t)WARPS);
             if (warp < tiles) {
                 uni_cuda_tile tile = v.tile[at + warp];
-                make_R<KT, SINGLE>(R + warp * R_WORDS, v, tile, lane);
+                make_R<KT, SINGLE, DAMPED>(R + warp * R_WORDS, v, tile, lane);
                 make_Z<MT>(Z + warp * Z_WORDS, v, tile, Z_scale, lane);
             }
             __syncthreads();
@@ -207,7 +268,7 @@ __global__ void __launch_bounds__(WARPS * 32, SINGLE ? 1 : 2) moments_kernel(uni
 
 template <int KT, int MT, int SINGLE> static int launch(const struct uni_cuda *c, cudaStream_t stream)
 {
-    auto kernel = moments_kernel<KT, MT, SINGLE>;
+    auto kernel = c->v.damped ? moments_kernel<KT, MT, SINGLE, 1> : moments_kernel<KT, MT, SINGLE, 0>;
     int bytes = WARPS * (KT * 32 + MT * 64) * 16;
     int err = CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     if (err)

@@ -28,7 +28,14 @@ static int grid_of(const struct uni_problem *p, int cores)
     return p->G > 4 * (int64_t)cores ? 2 * cores : cores;
 }
 
-static void view_of(struct uni_cuda_view *v, const struct uni_problem *p, int64_t pieces, int64_t tiles, int grid)
+/* Tables of penalties that are kept. */
+static int slots_of(const struct uni_problem *p)
+{
+    int64_t past = p->sweeps < MOST_TABLES - 1 ? p->sweeps : MOST_TABLES - 1;
+    return p->jacobi && past > 1 ? (int)past : 1;
+}
+
+static void view_of(struct uni_cuda_view *v, const struct uni_problem *p, int64_t pieces, int64_t parts, int64_t tiles, int grid)
 {
     v->N = p->N;
     v->N_all = p->N_all;
@@ -39,6 +46,13 @@ static void view_of(struct uni_cuda_view *v, const struct uni_problem *p, int64_
     v->G = (int)p->G;
     v->Q = (int)p->Q;
     v->P = (int)pieces;
+    v->V = p->V;
+    v->levels = (int)uni_cuda_levels(p);
+    v->parts = (int)parts;
+    v->r_part = (int)(parts - p->Q);
+    v->damped = p->jacobi;
+    v->scale = (float)p->penalty_scale;
+    v->add = (float)p->penalty_add;
     v->tiles = (int)tiles;
     v->single = p->single;
     v->grid = grid;
@@ -63,32 +77,39 @@ static int64_t most(int64_t a, int64_t b)
 static int64_t deal_out(struct uni_cuda *c, int64_t batches, char *block)
 {
     struct uni_cuda_view *v = &c->v;
-    int64_t rows = v->P + v->Q, G = v->G, K = v->K, D = v->D, M = v->N < UNI_SAMPLE ? v->N : UNI_SAMPLE;
+    int64_t parts = v->parts, G = v->G, K = v->K, D = v->D, M = v->N < UNI_SAMPLE ? v->N : UNI_SAMPLE;
+    int64_t ridge = v->V == 1 ? 1 : 0, W_rows = v->V == 1 ? G : v->levels; /* the ridge of several variables is the library's */
     int64_t W_words = (c->fast.kt + 1) / 2 * c->fast.dt * 32, Y_words = (c->fast.dt + 1) / 2 * c->fast.kt * 32;
     char *base = NULL;
     struct array list[] = {ARRAY(v->Z, v->N_all * v->Dz),
                            ARRAY(base, v->N * v->Kp * (v->single ? 4 : 2)),
                            ARRAY(v->L, v->N),
-                           ARRAY(v->row_scale, c->fast.kt ? 0 : v->N),
-                           ARRAY(v->piece, rows),
+                           ARRAY(v->row_sum, c->fast.kt ? 0 : v->N),
+                           ARRAY(v->row_scale, v->damped ? c->slots * v->N : 0),
+                           ARRAY(v->piece, v->P),
+                           ARRAY(v->place, (int64_t)v->P * v->V),
                            ARRAY(v->tile, v->tiles),
                            ARRAY(v->group_tile, G + 1),
                            ARRAY(v->batch, batches),
                            ARRAY(v->block_piece, v->Q + 1),
-                           ARRAY(v->group_last, G + 1),
-                           ARRAY(v->group_cells, G),
-                           ARRAY(v->lambda, G),
-                           ARRAY(v->pen, rows * v->Kp),
-                           ARRAY(v->M[0], rows * v->Kp),
-                           ARRAY(v->M[1], rows * v->Kp),
-                           ARRAY(v->X, rows * v->Kp),
+                           ARRAY(v->group_piece, v->V > 1 ? G * v->Q : 0),
+                           ARRAY(v->group_row, G * v->V),
+                           ARRAY(v->level_last, v->levels + 1),
+                           ARRAY(v->level_theta, v->levels),
+                           ARRAY(v->level_share, v->levels),
+                           ARRAY(v->level_mass, v->levels),
+                           ARRAY(v->lambda, v->levels),
+                           ARRAY(v->pen, (int64_t)c->slots * v->P * v->Kp),
+                           ARRAY(v->M[0], parts * v->Kp),
+                           ARRAY(v->M[1], parts * v->Kp),
+                           ARRAY(v->X, parts * v->Kp),
                            ARRAY(v->S, G * K * D),
                            ARRAY(v->O, G * K),
-                           ARRAY(v->ridge, G * K),
-                           ARRAY(v->weight, G * K),
-                           ARRAY(v->c, K * D),
-                           ARRAY(v->W[0], G * K * D),
-                           ARRAY(v->W[1], G * K * D),
+                           ARRAY(v->ridge, ridge * G * K),
+                           ARRAY(v->weight, ridge * G * K),
+                           ARRAY(v->c, ridge * K * D),
+                           ARRAY(v->W[0], W_rows * K * D),
+                           ARRAY(v->W[1], ridge * G * K * D),
                            ARRAY(v->Y, K * D),
                            ARRAY(v->W_fragments, G * W_words),
                            ARRAY(v->Y_fragments, Y_words),
@@ -97,8 +118,8 @@ static int64_t deal_out(struct uni_cuda *c, int64_t batches, char *block)
                            ARRAY(v->sigma, v->Kp),
                            ARRAY(v->part, most((int64_t)v->Q * v->grid, 4 * c->cores)),
                            ARRAY(v->entropy, ENTROPY_BLOCKS),
-                           ARRAY(v->diversity, G),
-                           ARRAY(v->moved, G * MOVED_PARTS * 2),
+                           ARRAY(v->diversity, v->levels),
+                           ARRAY(v->moved, ridge * G * MOVED_PARTS * 2),
                            ARRAY(v->cluster, 2 * K),
                            ARRAY(v->result, RESULTS),
                            ARRAY(c->seed_X, M * D),
@@ -128,7 +149,9 @@ int64_t uni_cuda_bytes(const struct uni_problem *p, const int64_t *group_cells)
         pieces += group_cells[g] < p->Q ? group_cells[g] : p->Q;
     c.cores = card.multiProcessorCount;
     c.fast = fast_of(p);
-    view_of(&c.v, p, pieces, p->N / TILE + pieces, grid_of(p, c.cores));
+    c.slots = slots_of(p);
+    int64_t of_levels = pieces * p->V < p->B * p->Q ? pieces * p->V : p->B * p->Q;
+    view_of(&c.v, p, pieces, pieces + p->Q + (p->V > 1 ? of_levels : 0), p->N / TILE + pieces, grid_of(p, c.cores));
     return deal_out(&c, uni_cuda_batch_bound(p, pieces, grid_of(p, c.cores)), NULL);
 }
 
@@ -167,6 +190,31 @@ done:
     return err;
 }
 
+#define SEND(to, from, n) CUDA(cudaMemcpy(to, from, (size_t)(n) * sizeof *(from), cudaMemcpyHostToDevice))
+
+/* By level: of one variable by group. */
+static int send_levels(struct uni_cuda *c)
+{
+    int err = 0;
+    const struct uni_problem *p = c->p;
+    int64_t n = c->v.levels;
+    double *theta = (double *)malloc((size_t)(3 * n) * sizeof *theta), *share = theta + n, *mass = share + n;
+    if (!theta)
+        return uni_cuda_lib->fail(UNI_MEMORY, "no memory for %lld levels", (long long)n);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t level = p->V > 1 ? i : p->group_level[i];
+        theta[i] = p->level_theta[level];
+        share[i] = p->level_share[level];
+        mass[i] = p->level_mass[level];
+    }
+    TRY(SEND(c->v.level_theta, theta, n));
+    TRY(SEND(c->v.level_share, share, n));
+    TRY(SEND(c->v.level_mass, mass, n));
+done:
+    free(theta);
+    return err;
+}
+
 static int send_lists(struct uni_cuda *c)
 {
     int err = 0;
@@ -178,15 +226,18 @@ static int send_lists(struct uni_cuda *c)
         sigma[k] = (float)c->p->sigma[k];
         c->one_sigma = c->one_sigma && sigma[k] == sigma[0];
     }
-    TRY(CUDA(cudaMemcpy(v->sigma, sigma, (size_t)v->Kp * sizeof *sigma, cudaMemcpyHostToDevice)));
-    TRY(CUDA(cudaMemcpy(v->piece, l->piece, (size_t)(v->P + v->Q) * sizeof *l->piece, cudaMemcpyHostToDevice)));
-    TRY(CUDA(cudaMemcpy(v->tile, l->tile, (size_t)v->tiles * sizeof *l->tile, cudaMemcpyHostToDevice)));
-    TRY(CUDA(cudaMemcpy(v->group_tile, l->group_tile, (size_t)(v->G + 1) * sizeof *l->group_tile, cudaMemcpyHostToDevice)));
-    TRY(CUDA(cudaMemcpy(v->batch, l->batch, (size_t)l->batches * sizeof *l->batch, cudaMemcpyHostToDevice)));
-    TRY(CUDA(cudaMemcpy(v->block_piece, l->block_piece, (size_t)(v->Q + 1) * sizeof(int), cudaMemcpyHostToDevice)));
-    TRY(CUDA(cudaMemcpy(v->group_last, l->group_last, (size_t)(v->G + 1) * sizeof(int), cudaMemcpyHostToDevice)));
-    TRY(CUDA(cudaMemset(v->W[0], 0,
-                        (size_t)(c->p->G * c->p->K * c->p->D) * sizeof(float)))); /* the correction before the first is none */
+    TRY(SEND(v->sigma, sigma, v->Kp));
+    TRY(SEND(v->piece, l->piece, v->P));
+    TRY(SEND(v->place, l->place, (int64_t)v->P * v->V));
+    TRY(SEND(v->tile, l->tile, v->tiles));
+    TRY(SEND(v->group_tile, l->group_tile, v->G + 1));
+    TRY(SEND(v->batch, l->batch, l->batches));
+    TRY(SEND(v->block_piece, l->block_piece, v->Q + 1));
+    TRY(SEND(v->group_piece, l->group_piece, v->V > 1 ? (int64_t)v->G * v->Q : 0));
+    TRY(SEND(v->group_row, l->group_row, (int64_t)v->G * v->V));
+    TRY(SEND(v->level_last, l->level_last, v->levels + 1));
+    TRY(send_levels(c));
+    TRY(CUDA(cudaMemset(v->W[0], 0, uni_cuda_W_bytes(c)))); /* the correction before the first is none */
     TRY(CUDA(cudaMemset(v->L, 0, (size_t)v->N * sizeof(float))));
     TRY(CUDA(cudaDeviceSynchronize()));
 done:
@@ -238,7 +289,8 @@ int uni_cuda_open(struct uni_backend *b, const struct uni_problem *p, const stru
     TRY(open_device(c));
     TRY(uni_cuda_lists_open(&c->lists, p, grid_of(p, c->cores)));
     c->fast = fast_of(p);
-    view_of(&c->v, p, c->lists.pieces, c->lists.tiles, grid_of(p, c->cores));
+    c->slots = slots_of(p);
+    view_of(&c->v, p, c->lists.pieces, c->lists.parts, c->lists.tiles, grid_of(p, c->cores));
     c->v.batch_pieces = (int)c->lists.batch_pieces;
     c->v.step_rows = (int)(c->lists.step_rows + 3) / 4 * 4;
     TRY(take_block(c));

@@ -14,34 +14,57 @@ __device__ __forceinline__ float base_at(const uni_cuda_view &v, int64_t row, in
     return v.single ? ((const float *)v.base)[row * v.Kp + k] : __half2float(((const __half *)v.base)[row * v.Kp + k]);
 }
 
+/* What a row's sum s is over: base P; damped, base itself. */
+__device__ __forceinline__ float weight_at(const uni_cuda_view &v, int64_t row, int piece, int k)
+{
+    float base = base_at(v, row, k);
+    return v.damped ? base : base * v.pen[(int64_t)piece * v.Kp + k];
+}
+
+/* R from that and 1 / s */
+__device__ __forceinline__ float R_at(const uni_cuda_view &v, int64_t row, int piece, int k, float weight, float inverse)
+{
+    if (!v.damped)
+        return weight * inverse;
+    float q = v.recipe.share[0] * inverse;
+    for (int t = 1; t < v.recipe.n; t++)
+        q += v.recipe.share[t] * v.row_scale[v.recipe.slot[t] * v.N + row] *
+             v.pen[((int64_t)v.recipe.slot[t] * v.P + piece) * v.Kp + k];
+    return weight * q;
+}
+
 /* R (TILE,Kp), zero where there is no row */
 __device__ void tile_R(const uni_cuda_view &v, uni_cuda_tile tile, float *R)
 {
-    const float *pen = v.pen + (int64_t)(tile.packed >> 5) * v.Kp;
     int lane = threadIdx.x % 32;
     for (int i = threadIdx.x / 32; i < TILE; i += WARPS) {
         float s = 0;
         bool valid = i < (int)(tile.packed & 31);
+        int64_t row = (int64_t)tile.row + i;
         for (int k = lane; k < v.Kp; k += 32) {
-            float r = valid ? base_at(v, (int64_t)tile.row + i, k) * pen[k] : 0;
+            float r = valid ? weight_at(v, row, tile.packed >> 5, k) : 0;
             R[i * v.Kp + k] = r;
             s += r;
         }
         s = warp_sum(s);
         float f = s > 0 ? 1 / s : 0;
         for (int k = lane; k < v.Kp; k += 32)
-            R[i * v.Kp + k] *= f;
+            R[i * v.Kp + k] = valid ? R_at(v, row, tile.packed >> 5, k, R[i * v.Kp + k], f) : 0;
     }
 }
 
-/* z (TILE,D) = Z - R W */
-__device__ void tile_corrected(const uni_cuda_view &v, uni_cuda_tile tile, const float *W, const float *R, float *z)
+/* z (TILE,D) = Z - R W step, W the sum of the group's rows */
+__device__ void tile_corrected(const uni_cuda_view &v, uni_cuda_tile tile, const float *W, float step, const float *R, float *z)
 {
+    const int *rows = v.group_row + v.piece[tile.packed >> 5].group * v.V;
     for (int i = threadIdx.x; i < QUADS * v.D; i += THREADS) {
         int d = i % v.D, first = i / v.D * 4;
         float a[4] = {0, 0, 0, 0};
         for (int k = 0; W && k < v.K; k++) {
-            float w = W[(int64_t)k * v.D + d];
+            float w = 0;
+            for (int u = 0; u < v.V; u++)
+                w += W[((int64_t)rows[u] * v.K + k) * v.D + d];
+            w *= step;
             for (int c = 0; c < 4; c++)
                 a[c] += R[(first + c) * v.Kp + k] * w;
         }
@@ -126,8 +149,8 @@ __device__ void tile_base(const uni_cuda_view &v, uni_cuda_tile tile, float *e, 
     }
 }
 
-__global__ void __launch_bounds__(THREADS) assign_plain(uni_cuda_view v, uint32_t from, uint32_t to, const float *W, int want_fit,
-                                                        int parity, float *out, int64_t row_from)
+__global__ void __launch_bounds__(THREADS) assign_plain(uni_cuda_view v, uint32_t from, uint32_t to, const float *W, float step,
+                                                        int want_fit, float *out, int64_t row_from)
 {
     extern __shared__ float smem[];
     __shared__ double room[WARPS];
@@ -141,7 +164,7 @@ __global__ void __launch_bounds__(THREADS) assign_plain(uni_cuda_view v, uint32_
         int now = tile.packed >> 5;
         for (int k = threadIdx.x; k < v.Kp && (now != piece || at == end); k += THREADS) {
             if (piece >= 0 && !out && k < v.K)
-                add_exact(v.M[parity] + (int64_t)piece * v.Kp + k, __double2ll_rn((double)sum[k] * MASS_SCALE));
+                add_exact(v.M[0] + (int64_t)piece * v.Kp + k, __double2ll_rn((double)sum[k] * MASS_SCALE));
             sum[k] = 0;
         }
         if (at == end)
@@ -150,7 +173,7 @@ __global__ void __launch_bounds__(THREADS) assign_plain(uni_cuda_view v, uint32_
         if (W)
             tile_R(v, tile, R);
         __syncthreads();
-        tile_corrected(v, tile, W ? W + (int64_t)v.piece[now].group * v.K * v.D : nullptr, R, z);
+        tile_corrected(v, tile, W, step, R, z);
         __syncthreads();
         if (out) {
             for (int i = threadIdx.x; i < (int)(tile.packed & 31) * v.D; i += THREADS)
@@ -182,7 +205,7 @@ int uni_cuda_assign_plain(const struct uni_cuda *c, const struct uni_cuda_pass *
     if (err)
         return err;
     assign_plain<<<blocks, THREADS, (size_t)bytes, stream>>>(
-        c->v, how->from, how->to, how->corrected ? c->v.W[c->W_now] : nullptr, how->fit, c->parity, how->out, how->row_from);
+        c->v, how->from, how->to, how->corrected ? c->v.W[c->W_now] : nullptr, c->step, how->fit, how->out, how->row_from);
     return CUDA(cudaGetLastError());
 }
 
@@ -246,14 +269,13 @@ __global__ void __launch_bounds__(THREADS) row_scales(uni_cuda_view v)
     int lane = threadIdx.x % 32;
     for (int64_t at = blockIdx.x; at < v.tiles; at += gridDim.x) {
         uni_cuda_tile tile = v.tile[at];
-        const float *pen = v.pen + (int64_t)(tile.packed >> 5) * v.Kp;
         for (int i = threadIdx.x / 32; i < (int)(tile.packed & 31); i += WARPS) {
             float s = 0;
             for (int k = lane; k < v.Kp; k += 32)
-                s += base_at(v, (int64_t)tile.row + i, k) * pen[k];
+                s += weight_at(v, (int64_t)tile.row + i, tile.packed >> 5, k);
             s = warp_sum(s);
             if (lane == 0)
-                v.row_scale[(int64_t)tile.row + i] = s > 0 ? 1 / s : 0;
+                v.row_sum[(int64_t)tile.row + i] = s > 0 ? 1 / s : 0;
         }
     }
 }
@@ -271,13 +293,12 @@ __global__ void __launch_bounds__(THREADS) moments_plain(uni_cuda_view v, int si
     float sum[4][4] = {};
     for (; at < end; at++) {
         uni_cuda_tile tile = v.tile[at];
-        const float *pen = v.pen + (int64_t)(tile.packed >> 5) * v.Kp;
-        int group = v.piece[tile.packed >> 5].group;
+        int piece = tile.packed >> 5, group = v.piece[piece].group;
         for (int i = threadIdx.x; i < TILE * SIDE; i += THREADS) {
             int c = i / SIDE, k = k0 + i % SIDE, d = d0 + i % SIDE;
             bool valid = c < (int)(tile.packed & 31);
             int64_t row = (int64_t)tile.row + c;
-            R[c][i % SIDE] = valid && k < v.K ? base_at(v, row, k) * pen[k] * v.row_scale[row] : 0;
+            R[c][i % SIDE] = valid && k < v.K ? R_at(v, row, piece, k, weight_at(v, row, piece, k), v.row_sum[row]) : 0;
             Z[c][i % SIDE] = valid && d < v.D ? v.Z[row * v.Dz + d] : 0;
         }
         __syncthreads();

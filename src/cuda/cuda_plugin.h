@@ -6,7 +6,7 @@
 
 #include "../backend.h"
 
-enum { UNI_CUDA_ABI = 1 };
+enum { UNI_CUDA_ABI = 2 };
 #define UNI_CUDA_ENTRY "uni_cuda_plugin"
 
 /* What the plugin calls in the library. */

@@ -16,10 +16,17 @@ enum {
 
 struct step_smem { /* of the batch's pieces; first, last: the warps that have rows of it */
     uint32_t row[BATCH_PIECES], before[BATCH_PIECES], end[BATCH_PIECES];
-    int first[BATCH_PIECES], last[BATCH_PIECES], previous[BATCH_PIECES];
-    float theta[BATCH_PIECES];
-    double share[BATCH_PIECES];
+    int first[BATCH_PIECES], last[BATCH_PIECES];
+    uni_cuda_place place[BATCH_PIECES * UNI_MAX_VARIABLES];
     double part[STEP_WARPS + 1];
+};
+
+/* What a step does beside the update: nothing; the objective, with one sigma or with one a cluster. Or it is a whole damped
+ * sweep. */
+enum { STEP_PLAIN, STEP_FIT, STEP_FIT_SIGMAS, STEP_DAMPED };
+
+struct step_call {
+    int block, parity, slot, buffers;
 };
 
 /* Rows of a batch that a warp gets: whole sets. */
@@ -31,6 +38,8 @@ __device__ __forceinline__ uint32_t rows_of_warp(const uni_cuda_batch &b, uint32
 __device__ __forceinline__ void take_pieces(const uni_cuda_view &v, const uni_cuda_batch &b, uint32_t rows, step_smem &sm)
 {
     int i = threadIdx.x;
+    if (i < b.pieces * v.V)
+        sm.place[i] = v.place[(int64_t)b.piece * v.V + i];
     if (i >= b.pieces)
         return;
     const uni_cuda_piece piece = v.piece[b.piece + i];
@@ -40,127 +49,141 @@ __device__ __forceinline__ void take_pieces(const uni_cuda_view &v, const uni_cu
     sm.end[i] = end;
     sm.first[i] = (int)((max(piece.before, b.from) - b.from) / rows);
     sm.last[i] = (int)((min(end, b.to) - 1 - b.from) / rows);
-    sm.previous[i] = piece.previous;
-    sm.theta[i] = piece.theta;
-    sm.share[i] = piece.share;
 }
 
 /* ---- penalties ----------------------------------------------------------------------------------------------------------- */
 
-/* X and the parts of a piece i with j before it, and where j's dead parts are, to be cleared for the next sweep. */
+/* A part i with j before it; itself where it is alone. */
 struct chain {
-    const long long *X, *M, *M_old;
-    long long *X_out, *dead;
-    bool alone;
+    int i, j;
 };
 
-__device__ __forceinline__ chain chain_of(const uni_cuda_view &v, int i, int j, int parity)
+/* What the penalties are made from: what was there without j, plus j's new mass, minus i's old one; where i is alone, nothing.
+   Damped: all that is there. */
+template <bool DAMPED> __device__ __forceinline__ long long seen(const uni_cuda_view &v, chain c, int parity, int k)
 {
-    int64_t at = (int64_t)i * v.Kp, from = (int64_t)j * v.Kp;
-    long long *now = v.M[parity ^ 1], *old = v.M[parity];
-    chain c;
-    c.alone = i == j;
-    c.X = v.X + from;
-    c.M = (j < i ? now : old) + from;
-    c.M_old = old + at;
-    c.X_out = v.X + at;
-    c.dead = c.alone ? old + at : (j < i ? old : now) + from;
-    return c;
+    const int64_t at = (int64_t)c.i * v.Kp + k, from = (int64_t)c.j * v.Kp + k;
+    if (DAMPED)
+        return masses(v, parity)[at];
+    return c.i == c.j ? 0 : v.X[from] + v.M[parity ^ (c.j < c.i)][from] - v.M[parity][at];
 }
 
-/* Where the piece is alone, j is i, and the two parts are one and the same. */
-__device__ __forceinline__ long long without(const chain &c, int k)
+/* Keeps what was seen as X, and clears j's dead mass for the next sweep. Damped: half of it stays, and what the sweep before last
+   left is cleared. */
+template <bool DAMPED> __device__ __forceinline__ void keep(const uni_cuda_view &v, chain c, int parity, int k, long long x)
 {
-    return c.X[k] + c.M[k] - c.M_old[k];
+    const int64_t at = (int64_t)c.i * v.Kp + k, from = (int64_t)c.j * v.Kp + k;
+    if (DAMPED) {
+        if (x)
+            add_exact(masses(v, parity + 1) + at, x / 2);
+        masses(v, parity + 2)[at] = 0;
+        return;
+    }
+    if (c.i != c.j)
+        v.X[at] = x;
+    v.M[parity ^ (c.j > c.i)][from] = 0;
 }
 
-__device__ __forceinline__ void keep(const chain &c, int k, long long X)
-{
-    if (!c.alone)
-        c.X_out[k] = X;
-    c.dead[k] = 0;
-}
-
-/* pen = ((2E + 1) / (O + E + 1))^theta of two of the batch's pieces, over the largest entry of each unless theta is 2: a warp's
-   work. The owner of a piece, whose batch has its first row, keeps X; block's first batch keeps r's. */
-__device__ void make_penalties(const uni_cuda_view &v, const uni_cuda_batch &b, const step_smem &sm, int block, int parity,
+/* pen = ((a E + b) / (O + E + b))^theta, its product over the variables, of two of the batch's pieces, over the largest entry of
+   each unless there is one theta and it is 2: a warp's work. The owner of a part, whose batch has the first row of its first
+   piece, keeps what is to be kept of it; block's first batch keeps r's. */
+template <bool DAMPED>
+__device__ void make_penalties(const uni_cuda_view &v, const uni_cuda_batch &b, const step_smem &sm, const step_call &call,
                                float *pen, float *weighted)
 {
-    int lane = threadIdx.x & 31, warp = threadIdx.x / 32, r_piece = v.P + block;
-    chain r_chain = chain_of(v, r_piece, block == 0 ? v.P + v.Q - 1 : r_piece - 1, parity), o_chain[2];
-    bool there[2], r_owner = b.from == 0 && warp == 0;
+    int lane = threadIdx.x & 31, warp = threadIdx.x / 32, r_part = v.r_part + call.block, l[2];
+    const chain r_chain = {r_part, call.block == 0 ? v.r_part + v.Q - 1 : r_part - 1};
+    bool there[2], usual[2], owner[2], r_owner = b.from == 0 && warp == 0;
     float most[2] = {-HUGE_VALF, -HUGE_VALF};
+    float *out = v.pen + ((int64_t)call.slot * v.P + b.piece) * v.Kp;
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        int l = min(warp + h * STEP_WARPS, b.pieces - 1);
+        l[h] = min(warp + h * STEP_WARPS, b.pieces - 1);
         there[h] = warp + h * STEP_WARPS < b.pieces;
-        o_chain[h] = chain_of(v, b.piece + l, sm.previous[l], parity);
+        owner[h] = sm.before[l[h]] >= b.from;
+        usual[h] = v.V == 1 && sm.place[l[h]].theta == 2; /* no power is needed, and nothing can underflow */
     }
     if (!there[0])
         return;
-    for (int from = lane; from < v.Kp; from += 128) { /* all loads before the first store: one trip to L2 */
-        long long o[2][4], r[4];
+    for (int from = lane; from < v.Kp; from += 128) {
+        long long r[4];
+        float x[2][4] = {};
 #pragma unroll
-        for (int j = 0; j < 4; j++) {
-            int k = min(from + 32 * j, v.Kp - 1);
-            r[j] = without(r_chain, k);
-            o[0][j] = without(o_chain[0], k);
-            o[1][j] = there[1] ? without(o_chain[1], k) : 0;
+        for (int j = 0; j < 4; j++)
+            r[j] = seen<DAMPED>(v, r_chain, call.parity, min(from + 32 * j, v.Kp - 1));
+        for (int u = 0; u < v.V; u++) { /* a variable's loads before its first store: one trip to L2 */
+            chain o_chain[2];
+            long long o[2][4];
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                const uni_cuda_place &place = sm.place[l[h] * v.V + u];
+                o_chain[h] = {place.part, place.previous};
+#pragma unroll
+                for (int j = 0; j < 4; j++)
+                    o[h][j] = there[h] ? seen<DAMPED>(v, o_chain[h], call.parity, min(from + 32 * j, v.Kp - 1)) : 0;
+            }
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                const uni_cuda_place &place = sm.place[l[h] * v.V + u];
+                bool keeps = there[h] && owner[h] && place.first;
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    double O = (double)o[h][j] * (1 / MASS_SCALE), E = place.share * ((double)r[j] * (1 / MASS_SCALE));
+                    float ratio = __fdividef((float)UNI_PENALTY_TOP((double)v.scale, (double)v.add, E),
+                                             (float)UNI_PENALTY_BOTTOM((double)v.add, O, E));
+                    x[h][j] = usual[h] ? ratio * ratio : x[h][j] + __log2f(ratio) * place.theta;
+                    if (keeps && from + 32 * j < v.Kp)
+                        keep<DAMPED>(v, o_chain[h], call.parity, from + 32 * j, o[h][j]);
+                }
+            }
         }
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-            int l = warp + h * STEP_WARPS;
-            if (!there[h])
-                continue;
-            bool owner = sm.before[l] >= b.from;
+        for (int h = 0; h < 2; h++)
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 int k = from + 32 * j;
-                double O = (double)o[h][j] * (1 / MASS_SCALE), E = sm.share[l] * ((double)r[j] * (1 / MASS_SCALE));
-                float ratio = __fdividef((float)UNI_PENALTY_TOP(E), (float)UNI_PENALTY_BOTTOM(O, E)), x;
-                if (sm.theta[l] == 2) { /* the usual one: no power is needed, and nothing can underflow */
-                    x = k < v.K ? ratio * ratio : 0;
-                    if (k < v.Kp && weighted)
-                        weighted[l * v.Kp + k] = v.sigma[k] * x;
-                    if (k < v.Kp && owner)
-                        v.pen[(int64_t)(b.piece + l) * v.Kp + k] = x;
-                } else {
-                    x = __log2f(ratio) * sm.theta[l];
-                    most[h] = k < v.K ? fmaxf(most[h], x) : most[h];
+                if (!there[h] || k >= v.Kp)
+                    continue;
+                float P = k < v.K ? x[h][j] : 0;
+                most[h] = k < v.K ? fmaxf(most[h], x[h][j]) : most[h];
+                pen[l[h] * v.Kp + k] = P;
+                if (usual[h] && weighted)
+                    weighted[l[h] * v.Kp + k] = v.sigma[k] * P;
+                if (usual[h] && owner[h])
+                    out[(int64_t)l[h] * v.Kp + k] = P;
+                if (v.V > 1 && owner[h]) { /* the piece's own mass: nothing depends on it */
+                    const chain own = {b.piece + l[h], b.piece + l[h]};
+                    keep<DAMPED>(v, own, call.parity, k, seen<DAMPED>(v, own, call.parity, k));
                 }
-                if (k < v.Kp)
-                    pen[l * v.Kp + k] = x;
-                if (k < v.Kp && owner)
-                    keep(o_chain[h], k, o[h][j]);
-                if (k < v.Kp && h == 0 && r_owner)
-                    keep(r_chain, k, r[j]);
             }
-        }
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            if (r_owner && from + 32 * j < v.Kp)
+                keep<DAMPED>(v, r_chain, call.parity, from + 32 * j, r[j]);
     }
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        int l = warp + h * STEP_WARPS;
-        if (!there[h] || sm.theta[l] == 2)
+        if (!there[h] || usual[h])
             continue;
         most[h] = warp_most(most[h]);
-        bool owner = sm.before[l] >= b.from;
         for (int k = lane; k < v.Kp; k += 32) {
-            float x = pen[l * v.Kp + k] - most[h], P = k < v.K && x >= -125 ? exp2f(x) : 0;
-            pen[l * v.Kp + k] = P;
+            float x = pen[l[h] * v.Kp + k] - most[h], P = k < v.K && x >= -125 ? exp2f(x) : 0;
+            pen[l[h] * v.Kp + k] = P;
             if (weighted)
-                weighted[l * v.Kp + k] = v.sigma[k] * P;
-            if (owner)
-                v.pen[(int64_t)(b.piece + l) * v.Kp + k] = P;
+                weighted[l[h] * v.Kp + k] = v.sigma[k] * P;
+            if (owner[h])
+                out[(int64_t)l[h] * v.Kp + k] = P;
         }
     }
 }
 
-/* The batch's parts of O and r: P times the slots of the warps that had rows of the piece. */
-template <int GROUPS, int FIT>
-__device__ double add_parts(const uni_cuda_view &v, const uni_cuda_batch &b, int block, int parity, const float *pen,
+/* The batch's parts of O and r: P times the slots of the warps that had rows of the piece; damped, half of it. */
+template <int GROUPS, int MODE>
+__device__ double add_parts(const uni_cuda_view &v, const uni_cuda_batch &b, const step_call &call, const float *pen,
                             const float *slots, const step_smem &sm)
 {
-    long long *M = v.M[parity ^ 1];
+    constexpr bool DAMPED = MODE == STEP_DAMPED, FIT = MODE == STEP_FIT || MODE == STEP_FIT_SIGMAS;
+    long long *M = DAMPED ? masses(v, call.parity + 1) : v.M[call.parity ^ 1];
     double fit = 0;
     int shares = STEP_THREADS / v.Kp > 0 ? STEP_THREADS / v.Kp : 1, share = shares > 1 ? (int)threadIdx.x / v.Kp : 0;
     if (share >= shares || threadIdx.x >= STEP_THREADS)
@@ -173,15 +196,17 @@ __device__ double add_parts(const uni_cuda_view &v, const uni_cuda_batch &b, int
             for (int w = (sm.first[l] + l) * GROUPS; w < (sm.last[l] + l + 1) * GROUPS; w++)
                 G += slots[w * v.Kp + k];
             float mass = P * G;
-            long long fixed = __double2ll_rn((double)mass * MASS_SCALE);
+            long long fixed = __double2ll_rn((double)mass * (DAMPED ? MASS_SCALE / 2 : MASS_SCALE));
             r += fixed;
-            if (fixed)
+            for (int u = 0; u < v.V && fixed; u++)
+                add_exact(M + (int64_t)sm.place[l * v.V + u].part * v.Kp + k, fixed);
+            if (v.V > 1 && fixed)
                 add_exact(M + (int64_t)(b.piece + l) * v.Kp + k, fixed);
             if (FIT && mass > 0)
                 fit += (double)(v.sigma[k] * mass) * (double)__logf(P);
         }
         if (r)
-            add_exact(M + (int64_t)(v.P + block) * v.Kp + k, r);
+            add_exact(M + (int64_t)(v.r_part + call.block) * v.Kp + k, r);
     }
     return fit;
 }

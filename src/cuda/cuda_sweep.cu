@@ -4,8 +4,10 @@
    threads makes the penalties of the pieces that it has rows of. All steps of some sweeps are one graph; each step's kernel
    starts, and loads its first rows, while the one before it ends.
 
-   O is not kept but X, O without the piece, as of the piece's last update. With j the piece of the group that was updated before
-   piece i, X[i] = X[j] + M[j] - M_old[i]: what was there without j, plus j's new part, minus i's old one. */
+   O is not kept but X, O without the part, as of the part's last update. With j the part of the level that was updated before
+   part i, X[i] = X[j] + M[j] - M_old[i]: what was there without j, plus j's new mass, minus i's old one.
+
+   A damped sweep is the same kernel on all cells at once: O <- O/2 + P G/2, and each cell's 1 / s is kept. */
 #include "cuda_backend.h"
 #include "cuda_step.cuh"
 
@@ -75,7 +77,8 @@ template <int LANES, int SUB> __device__ __forceinline__ bool counts(int lane)
 }
 
 /* A warp's rows: bulk copies bring them to a ring of buffers in shared memory, LANES lanes work on a row, 8 * CH columns each. */
-template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
+template <int LANES, int CH, int SINGLE, int MODE> struct warp_rows {
+    static constexpr bool FIT = MODE == STEP_FIT || MODE == STEP_FIT_SIGMAS, SIGMAS = MODE == STEP_FIT_SIGMAS;
     static constexpr int GROUPS = 32 / LANES, SUB = (SINGLE ? 2 : 4) / CH ? (SINGLE ? 2 : 4) / CH : 1, COLS = 8 * CH,
                          SET = SUB * GROUPS, CHUNK = 2 * SET;
     cursor take;
@@ -83,7 +86,8 @@ template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
         full; /* this warp's, in shared memory; full: barriers of its buffers, STEP_BUFFERS further on those of the emptied */
     uint32_t row_bytes, buffers, next, phase; /* the buffer that is next, over all batches */
     int now;                                  /* the piece of G and P */
-    float G[COLS], P[COLS], sP[FIT == 2 ? COLS : 1], logs;
+    float G[COLS], P[COLS], sP[SIGMAS ? COLS : 1], logs;
+    float *scale; /* damped: (N) 1 / s */
 
     /* For a warp, or for the lane of the copying warp that serves it. */
     __device__ __forceinline__ void start(const uni_cuda_view &v, const char *rings, const uint64_t *barriers, int warp, int n)
@@ -169,7 +173,7 @@ template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
                 int k = 8 * (c * LANES + lane) + i;
                 P[8 * c + i] = k < Kp ? pen[now * Kp + k] : 0;
                 G[8 * c + i] = 0;
-                if (FIT == 2)
+                if (SIGMAS)
                     sP[8 * c + i] = k < Kp ? weighted[now * Kp + k] : 0;
             }
     }
@@ -197,7 +201,8 @@ template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
 
     /* s = base . P, G += base / s; with fit the logarithms, weighted by sum_k sigma R, too. FULL: the set has all its rows. */
     template <bool FULL>
-    __device__ __forceinline__ void add_set(uint32_t first, const uni_cuda_view &v, uint32_t n, const float *L, int lane)
+    __device__ __forceinline__ void add_set(uint32_t first, const uni_cuda_view &v, uint32_t row, uint32_t n, const float *L,
+                                            int lane)
     {
         float f[SUB][COLS], s[SUB], t[SUB];
         uint32_t group = threadIdx.x % 32 / LANES, at = ring + (next * CHUNK + first + group) * row_bytes;
@@ -208,25 +213,28 @@ template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
 #pragma unroll
             for (int i = 0; i < COLS; i++) {
                 s[u] += f[u][i] * P[i];
-                if (FIT == 2)
+                if (SIGMAS)
                     t[u] += f[u][i] * sP[i];
             }
             if (!FULL && u * GROUPS + group >= n)
                 s[u] = t[u] = 0;
         }
-        float sum = sum_rows<LANES, SUB>(s, lane), weight = FIT == 2 ? sum_rows<LANES, SUB>(t, lane) : 1;
+        float sum = sum_rows<LANES, SUB>(s, lane), weight = SIGMAS ? sum_rows<LANES, SUB>(t, lane) : 1;
         float inverse = sum > 0 ? __fdividef(1.0f, sum) : 0; /* 0: its weights all vanish, or no row */
         if (FIT && sum > 0)
-            logs += (FIT == 2 ? weight * inverse : 1.0f) *
+            logs += (SIGMAS ? weight * inverse : 1.0f) *
                     (__logf(sum) - LN_BASE_SCALE + L[row_of_lane<LANES, SUB>(lane) * GROUPS + group]);
+        uint32_t mine = row_of_lane<LANES, SUB>(lane) * GROUPS + group;
+        if (MODE == STEP_DAMPED && counts<LANES, SUB>(lane) && (FULL || mine < n))
+            scale[row + first + mine] = inverse;
 #pragma unroll
         for (int u = 0; u < SUB; u++) {
-            float scale = __shfl_sync(~0u, inverse, lane_of_row<LANES, SUB>(u), LANES);
+            float factor = __shfl_sync(~0u, inverse, lane_of_row<LANES, SUB>(u), LANES);
             if (!FULL && u * GROUPS + group >= n)
                 continue;
 #pragma unroll
             for (int i = 0; i < COLS; i++)
-                G[i] += f[u][i] * scale;
+                G[i] += f[u][i] * factor;
         }
     }
 
@@ -240,11 +248,11 @@ template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
                 change_piece(take.l, pen, weighted, slots, v.Kp, lane);
             barrier_wait(full + 8 * next, phase);
             if (n == CHUNK) {
-                add_set<true>(0, v, SET, at, lane);
-                add_set<true>(SET, v, SET, at + SET, lane);
+                add_set<true>(0, v, row, SET, at, lane);
+                add_set<true>(SET, v, row, SET, at + SET, lane);
             } else {
                 for (uint32_t i = 0; i < n; i += SET)
-                    add_set<false>(i, v, n - i, at + i, lane);
+                    add_set<false>(i, v, row, n - i, at + i, lane);
             }
             __syncwarp();
             if (threadIdx.x % 32 == 0)
@@ -256,27 +264,29 @@ template <int LANES, int CH, int SINGLE, int FIT> struct warp_rows {
 };
 
 /* The last warp only copies: its first lanes serve a warp each. */
-template <int LANES, int CH, int SINGLE, int FIT>
-__global__ void __launch_bounds__(STEP_THREADS + 32, CH > 1 || FIT == 2 ? 1 : 2)
-    sweep_step(uni_cuda_view v, int block, int parity, int buffers)
+template <int LANES, int CH, int SINGLE, int MODE>
+__global__ void __launch_bounds__(STEP_THREADS + 32, CH > 1 || MODE == STEP_FIT_SIGMAS ? 1 : 2)
+    sweep_step(uni_cuda_view v, step_call call)
 {
-    typedef warp_rows<LANES, CH, SINGLE, FIT> rows_of;
+    typedef warp_rows<LANES, CH, SINGLE, MODE> rows_of;
+    constexpr bool FIT = rows_of::FIT;
     extern __shared__ __align__(128) char dynamic[];
     __shared__ step_smem sm;
     __shared__ __align__(8) uint64_t barriers[STEP_WARPS * 2 * STEP_BUFFERS];
-    float *pen = (float *)(dynamic + (int64_t)STEP_WARPS * buffers * rows_of::CHUNK * v.Kp * (SINGLE ? 4 : 2)),
+    float *pen = (float *)(dynamic + (int64_t)STEP_WARPS * call.buffers * rows_of::CHUNK * v.Kp * (SINGLE ? 4 : 2)),
           *slots = pen + v.batch_pieces * v.Kp;
-    int lane = threadIdx.x % LANES, at = block * v.grid + (int)blockIdx.x, warp = threadIdx.x / 32;
+    int lane = threadIdx.x % LANES, at = call.block * v.grid + (int)blockIdx.x, warp = threadIdx.x / 32;
     bool copies = warp == STEP_WARPS, first = true;
     float *L = slots + (STEP_WARPS + v.batch_pieces) * rows_of::GROUPS * v.Kp,
-          *weighted = FIT == 2 ? L + STEP_WARPS * v.step_rows : nullptr;
+          *weighted = rows_of::SIGMAS ? L + STEP_WARPS * v.step_rows : nullptr;
     double fit = 0;
     rows_of work;
     launch_dependents();
     if (copies)
         warp = threadIdx.x % 32;
     L += warp * v.step_rows;
-    work.start(v, dynamic, barriers, warp, buffers);
+    work.start(v, dynamic, barriers, warp, call.buffers);
+    work.scale = MODE == STEP_DAMPED ? v.row_scale + (int64_t)call.slot * v.N : nullptr;
     if (threadIdx.x < STEP_WARPS * 2 * STEP_BUFFERS)
         barrier_open(shared_address(barriers + threadIdx.x));
     fence_async();
@@ -289,13 +299,13 @@ __global__ void __launch_bounds__(STEP_THREADS + 32, CH > 1 || FIT == 2 ? 1 : 2)
         __syncthreads();
         work.find(sm, b, rows, warp);
         if (copies) {
-            for (int i = 0; i < buffers && warp < STEP_WARPS; i++)
+            for (int i = 0; i < call.buffers && warp < STEP_WARPS; i++)
                 work.copy_chunk(v, sm);
         } else {
             work.begin(v, sm, L);
             if (first)
                 wait_for_previous();
-            make_penalties(v, b, sm, block, parity, pen, weighted);
+            make_penalties<MODE == STEP_DAMPED>(v, b, sm, call, pen, weighted);
         }
         __syncthreads();
         if (copies)
@@ -304,9 +314,9 @@ __global__ void __launch_bounds__(STEP_THREADS + 32, CH > 1 || FIT == 2 ? 1 : 2)
         else
             work.run(v, sm, pen, weighted, slots, L, lane);
         if (FIT && !copies && counts<LANES, rows_of::SUB>(lane))
-            fit -= (FIT == 1 ? (double)v.sigma[0] : 1.0) * (double)work.logs;
+            fit -= (rows_of::SIGMAS ? 1.0 : (double)v.sigma[0]) * (double)work.logs;
         __syncthreads();
-        fit += add_parts<rows_of::GROUPS, FIT>(v, b, block, parity, pen, slots, sm);
+        fit += add_parts<rows_of::GROUPS, MODE>(v, b, call, pen, slots, sm);
         first = false;
         at = b.next;
         if (at >= 0)
@@ -315,49 +325,52 @@ __global__ void __launch_bounds__(STEP_THREADS + 32, CH > 1 || FIT == 2 ? 1 : 2)
     if (FIT) {
         fit = block_sum(fit, sm.part);
         if (threadIdx.x == 0)
-            v.part[block * v.grid + blockIdx.x] = fit;
+            v.part[call.block * v.grid + blockIdx.x] = fit;
     }
 }
 
-typedef void (*step_kernel)(uni_cuda_view, int, int, int);
+typedef void (*step_kernel)(uni_cuda_view, step_call);
 
 struct step_shape {
     step_kernel kernel;
     int groups, chunk;
 };
 
-template <int LANES, int CH, int SINGLE> static step_shape shape_of(int fit)
+template <int LANES, int CH, int SINGLE> static step_shape shape_of(int mode)
 {
-    typedef warp_rows<LANES, CH, SINGLE, 0> rows;
-    step_kernel kernel = fit == 2 ? sweep_step<LANES, CH, SINGLE, 2>
-                         : fit    ? sweep_step<LANES, CH, SINGLE, 1>
-                                  : sweep_step<LANES, CH, SINGLE, 0>;
+    typedef warp_rows<LANES, CH, SINGLE, STEP_PLAIN> rows;
+    step_kernel kernel = mode == STEP_DAMPED       ? sweep_step<LANES, CH, SINGLE, STEP_DAMPED>
+                         : mode == STEP_FIT_SIGMAS ? sweep_step<LANES, CH, SINGLE, STEP_FIT_SIGMAS>
+                         : mode == STEP_FIT        ? sweep_step<LANES, CH, SINGLE, STEP_FIT>
+                                                   : sweep_step<LANES, CH, SINGLE, STEP_PLAIN>;
     return {kernel, rows::GROUPS, rows::CHUNK};
 }
 
-template <int LANES, int CH> static step_shape shape_for(int single, int fit)
+template <int LANES, int CH> static step_shape shape_for(int single, int mode)
 {
-    return single ? shape_of<LANES, CH, 1>(fit) : shape_of<LANES, CH, 0>(fit);
+    return single ? shape_of<LANES, CH, 1>(mode) : shape_of<LANES, CH, 0>(mode);
 }
 
-static step_shape choose(const struct uni_cuda_view *v, int fit)
+static step_shape choose(const struct uni_cuda_view *v, int mode)
 {
-    return v->Kp <= 64    ? shape_for<8, 1>(v->single, fit)
-           : v->Kp <= 128 ? shape_for<16, 1>(v->single, fit)
-           : v->Kp <= 256 ? shape_for<32, 1>(v->single, fit)
-           : v->Kp <= 512 ? shape_for<32, 2>(v->single, fit)
-                          : shape_for<32, 4>(v->single, fit);
+    return v->Kp <= 64    ? shape_for<8, 1>(v->single, mode)
+           : v->Kp <= 128 ? shape_for<16, 1>(v->single, mode)
+           : v->Kp <= 256 ? shape_for<32, 1>(v->single, mode)
+           : v->Kp <= 512 ? shape_for<32, 2>(v->single, mode)
+                          : shape_for<32, 4>(v->single, mode);
 }
 
-static int launch_step(const struct uni_cuda *c, int block, int parity, int fit)
+static int launch_step(const struct uni_cuda *c, int mode, struct step_call call)
 {
-    step_shape shape = choose(&c->v, fit);
-    int tables = 4 * ((c->v.batch_pieces * (fit == 2 ? 2 : 1) + (STEP_WARPS + c->v.batch_pieces) * shape.groups) * c->v.Kp +
+    step_shape shape = choose(&c->v, mode);
+    int fit = mode == STEP_FIT || mode == STEP_FIT_SIGMAS, penalties = mode == STEP_FIT_SIGMAS ? 2 : 1;
+    int tables = 4 * ((c->v.batch_pieces * penalties + (STEP_WARPS + c->v.batch_pieces) * shape.groups) * c->v.Kp +
                       (fit ? STEP_WARPS * c->v.step_rows : 0));
     int room = SHARED_BYTES - tables < RING_BYTES ? SHARED_BYTES - tables : RING_BYTES;
     int stage_bytes = STEP_WARPS * shape.chunk * c->v.Kp * (c->v.single ? 4 : 2), buffers = room / stage_bytes;
     buffers = buffers < STEP_BUFFERS ? buffers : STEP_BUFFERS;
     size_t bytes = (size_t)(buffers * stage_bytes + tables);
+    call.buffers = buffers;
     int err = CUDA(cudaFuncSetAttribute(shape.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     if (!err) /* room for the next step's block beside this one's */
         err = CUDA(cudaFuncSetAttribute(shape.kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 100));
@@ -373,7 +386,17 @@ static int launch_step(const struct uni_cuda *c, int block, int parity, int fit)
     how.stream = c->stream;
     how.attrs = &early;
     how.numAttrs = c->early ? 1 : 0;
-    return CUDA(cudaLaunchKernelEx(&how, shape.kernel, c->v, block, parity, buffers));
+    return CUDA(cudaLaunchKernelEx(&how, shape.kernel, c->v, call));
+}
+
+/* Damped sweeps, each into the next table of the recipe. */
+static int launch_damped(const struct uni_cuda *c, int64_t sweeps)
+{
+    int err = 0;
+    struct uni_cuda_recipe recipe = c->v.recipe;
+    for (int64_t s = 0; s < sweeps && !err; s++)
+        err = launch_step(c, STEP_DAMPED, {0, (int)(c->parity + s) % 3, uni_cuda_next_table(&recipe, c->slots), 0});
+    return err;
 }
 
 static int capture(struct uni_cuda *c, int64_t sweeps, int fit, cudaGraphExec_t *exec)
@@ -381,9 +404,11 @@ static int capture(struct uni_cuda *c, int64_t sweeps, int fit, cudaGraphExec_t 
     int err = 0;
     cudaGraph_t graph = NULL;
     TRY(CUDA(cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal)));
-    for (int64_t s = 0; s < sweeps && !err; s++)
+    for (int64_t s = 0; s < sweeps && !err && !c->v.damped; s++)
         for (int q = 0; q < c->v.Q && !err; q++)
-            err = launch_step(c, q, c->parity ^ (int)(s & 1), s + 1 == sweeps ? fit : 0);
+            err = launch_step(c, s + 1 == sweeps ? fit : STEP_PLAIN, {q, c->parity ^ (int)(s & 1), 0, 0});
+    if (c->v.damped)
+        err = launch_damped(c, sweeps);
     {
         int ended = CUDA(cudaStreamEndCapture(c->stream, &graph));
         TRY(err ? err : ended);
@@ -395,25 +420,48 @@ done:
     return err;
 }
 
+/* The graph of so many sweeps from here; made anew where it was of another number. */
+static int launch_graph(struct uni_cuda *c, int64_t sweeps, int fit)
+{
+    int err = 0;
+    struct uni_cuda_graph *g = &c->graph[c->parity][fit];
+    if (g->exec && g->sweeps != sweeps) {
+        TRY(CUDA(cudaGraphExecDestroy(g->exec)));
+        g->exec = NULL;
+    }
+    if (!g->exec) {
+        TRY(capture(c, sweeps, fit, &g->exec));
+        g->sweeps = sweeps;
+    }
+    TRY(CUDA(cudaGraphLaunch(g->exec, c->stream)));
+done:
+    return err;
+}
+
 enum { MOST_SWEEPS = 64 }; /* of one graph */
 
-/* fit: 0 none, 1 one sigma, 2 a sigma for every cluster */
+int uni_cuda_damped_sweeps(struct uni_cuda *c, int64_t sweeps)
+{
+    int err = 0;
+    while (sweeps > 0) {
+        int64_t now = sweeps < MOST_SWEEPS ? sweeps : (int64_t)MOST_SWEEPS;
+        TRY(c->v.recipe.n == 1 && now > 1 ? launch_graph(c, now, 0) : launch_damped(c, now));
+        for (int64_t s = 0; s < now; s++)
+            (void)uni_cuda_next_table(&c->v.recipe, c->slots);
+        c->parity = (int)(c->parity + now) % 3;
+        sweeps -= now;
+    }
+done:
+    return err;
+}
+
+/* fit: STEP_PLAIN, STEP_FIT or STEP_FIT_SIGMAS, which are 0, 1 and 2 */
 int uni_cuda_sweeps(struct uni_cuda *c, int64_t sweeps, int fit)
 {
     int err = 0;
     while (sweeps > 0) {
-        int64_t now = sweeps < MOST_SWEEPS ? sweeps : MOST_SWEEPS;
-        int with = now == sweeps ? fit : 0;
-        struct uni_cuda_graph *g = &c->graph[c->parity][with];
-        if (g->exec && g->sweeps != now) {
-            TRY(CUDA(cudaGraphExecDestroy(g->exec)));
-            g->exec = NULL;
-        }
-        if (!g->exec) {
-            TRY(capture(c, now, with, &g->exec));
-            g->sweeps = now;
-        }
-        TRY(CUDA(cudaGraphLaunch(g->exec, c->stream)));
+        int64_t now = sweeps < MOST_SWEEPS ? sweeps : (int64_t)MOST_SWEEPS;
+        TRY(launch_graph(c, now, now == sweeps ? fit : 0));
         c->parity ^= (int)(now & 1);
         sweeps -= now;
     }

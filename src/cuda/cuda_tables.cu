@@ -10,56 +10,79 @@
 
 enum { START_PIECES = 16, THREADS = 256, SLICES = MOVED_PARTS, SOLVE_THREADS = 512 };
 
-/* Parts of r, and X of every group's last piece, from the parts that assign left; R is base now: no penalty. */
-__global__ void __launch_bounds__(128) start_tables(uni_cuda_view v, int parity)
+/* Parts of levels and of r, and X of every level's last part, from the pieces' masses that assign left in the first turn of M; R
+   is base now: no penalty. Damped, there is no X. */
+__global__ void __launch_bounds__(128) start_tables(uni_cuda_view v)
 {
     int block = blockIdx.y, first = v.block_piece[block] + (int)blockIdx.x * START_PIECES,
         end = min(first + START_PIECES, v.block_piece[block + 1]);
-    long long *M = v.M[parity];
+    long long *M = v.M[0];
     for (int k = threadIdx.x; k < v.Kp && first < end; k += 128) {
         long long r = 0;
         for (int i = first; i < end; i++) {
             long long m = M[(int64_t)i * v.Kp + k];
-            int last = v.group_last[v.piece[i].group];
             r += m;
-            if (i != last && m)
-                add_exact(v.X + (int64_t)last * v.Kp + k, m);
-            v.pen[(int64_t)i * v.Kp + k] = k < v.K;
+            for (int u = 0; u < v.V && m; u++) {
+                int part = v.place[(int64_t)i * v.V + u].part,
+                    last = v.level_last[v.V == 1 ? v.piece[i].group : v.group_row[v.piece[i].group * v.V + u]];
+                if (v.V > 1)
+                    add_exact(M + (int64_t)part * v.Kp + k, m);
+                if (part != last && !v.damped)
+                    add_exact(v.X + (int64_t)last * v.Kp + k, m);
+            }
+            if (!v.damped)
+                v.pen[(int64_t)i * v.Kp + k] = k < v.K;
         }
-        add_exact(M + (int64_t)(v.P + block) * v.Kp + k, r);
+        add_exact(M + (int64_t)(v.r_part + block) * v.Kp + k, r);
         if (block != v.Q - 1)
-            add_exact(v.X + (int64_t)(v.P + v.Q - 1) * v.Kp + k, r);
+            add_exact(v.X + (int64_t)(v.r_part + v.Q - 1) * v.Kp + k, r);
     }
 }
 
 int uni_cuda_start_tables(struct uni_cuda *c, cudaStream_t stream)
 {
-    start_tables<<<dim3((unsigned)((c->v.G + START_PIECES - 1) / START_PIECES), (unsigned)c->v.Q), 128, 0, stream>>>(c->v,
-                                                                                                                     c->parity);
+    start_tables<<<dim3((unsigned)((c->v.G + START_PIECES - 1) / START_PIECES), (unsigned)c->v.Q), 128, 0, stream>>>(c->v);
     return CUDA(cudaGetLastError());
 }
 
-__device__ __forceinline__ double total_of(const uni_cuda_view &v, int parity, int group, int k)
+/* Of a level, or, one further, of all. */
+__device__ __forceinline__ double total_of(const uni_cuda_view &v, int parity, int level, int k)
 {
-    int64_t at = (int64_t)v.group_last[group] * v.Kp + k;
-    return (double)(v.X[at] + v.M[parity][at]) * (1 / MASS_SCALE);
+    int64_t at = (int64_t)v.level_last[level] * v.Kp + k;
+    if (v.level_last[level] < 0)
+        return 0;
+    return (double)(v.damped ? masses(v, parity)[at] : v.X[at] + v.M[parity][at]) * (1 / MASS_SCALE);
 }
 
-/* O of a group, and its part of sum sigma theta O ln((O + E + 1) / (2E + 1)) */
-__global__ void __launch_bounds__(128) group_tables(uni_cuda_view v, int parity)
+/* O of a level, and its part of sum sigma theta O ln((O + E + b) / (a E + b)) */
+__global__ void __launch_bounds__(128) level_tables(uni_cuda_view v, int parity)
 {
     __shared__ double room[4];
-    int g = blockIdx.x;
-    const uni_cuda_piece piece = v.piece[v.group_last[g]];
-    double sum = 0;
+    int l = blockIdx.x;
+    double sum = 0, theta = v.level_theta[l], share = v.level_share[l];
     for (int k = threadIdx.x; k < v.K; k += 128) {
-        double O = total_of(v, parity, g, k), E = piece.share * total_of(v, parity, v.G, k);
-        v.O[(int64_t)g * v.K + k] = O;
-        sum += uni_diversity_term((double)v.sigma[k], (double)piece.theta, O, E);
+        double O = total_of(v, parity, l, k), E = share * total_of(v, parity, v.levels, k);
+        if (v.V == 1)
+            v.O[(int64_t)l * v.K + k] = O;
+        sum += O > 0 ? uni_diversity_term((double)v.sigma[k], theta, O, E, (double)v.scale, (double)v.add) : 0;
     }
     sum = block_sum(sum, room);
     if (threadIdx.x == 0)
-        v.diversity[g] = sum;
+        v.diversity[l] = sum;
+}
+
+/* O of a group of several variables' levels: its pieces */
+__global__ void __launch_bounds__(128) group_tables(uni_cuda_view v, int parity)
+{
+    const long long *M = masses(v, parity);
+    for (int k = threadIdx.x; k < v.K; k += 128) {
+        long long sum = 0;
+        for (int q = 0; q < v.Q; q++) {
+            int piece = v.group_piece[(int64_t)blockIdx.x * v.Q + q];
+            sum += piece >= 0 ? M[(int64_t)piece * v.Kp + k] : 0;
+        }
+        v.O[(int64_t)blockIdx.x * v.K + k] = (double)sum * (1 / MASS_SCALE);
+    }
 }
 
 /* The sum of x[0], x[step], ..., n of them, by one block */
@@ -79,7 +102,7 @@ __global__ void __launch_bounds__(THREADS) finish_fit(uni_cuda_view v, int parts
         entropy = sum_of(v.part + 1, parts, 2, room);
     else if (terms)
         entropy = sum_of(v.entropy, ENTROPY_BLOCKS, 1, room);
-    double diversity = sum_of(v.diversity, v.G, 1, room);
+    double diversity = sum_of(v.diversity, v.levels, 1, room);
     if (threadIdx.x == 0) {
         v.result[RESULT_TOTAL] = of_base ? total + entropy : total;
         v.result[RESULT_ENTROPY] = entropy;
@@ -89,7 +112,9 @@ __global__ void __launch_bounds__(THREADS) finish_fit(uni_cuda_view v, int parts
 
 int uni_cuda_end_tables(struct uni_cuda *c, int parts, int of_base, int terms, cudaStream_t stream)
 {
-    group_tables<<<c->v.G, 128, 0, stream>>>(c->v, c->parity);
+    level_tables<<<c->v.levels, 128, 0, stream>>>(c->v, c->parity);
+    if (c->v.V > 1)
+        group_tables<<<c->v.G, 128, 0, stream>>>(c->v, c->parity);
     if (parts)
         finish_fit<<<1, THREADS, 0, stream>>>(c->v, parts, of_base, terms);
     return CUDA(cudaGetLastError());
@@ -101,12 +126,12 @@ int uni_cuda_end_tables(struct uni_cuda *c, int parts, int of_base, int terms, c
 __device__ int choose_levels(const uni_cuda_view &v, int parity, int k, double alpha, double cutoff, double *schur,
                              double *smallest, double *room)
 {
-    double r = total_of(v, parity, v.G, k), sum = 0, low = HUGE_VAL, kept = 0;
+    double r = total_of(v, parity, v.levels, k), sum = 0, low = HUGE_VAL, kept = 0;
     for (int g = threadIdx.x; g < v.G; g += SOLVE_THREADS) {
         int64_t at = (int64_t)g * v.K + k;
         double O = v.O[at], lambda = -1, q = 0;
-        if (uni_pair_kept(O, v.group_cells[g], cutoff)) {
-            lambda = v.lambda[g] > 0 ? v.lambda[g] : uni_lambda_auto(alpha, v.piece[v.group_last[g]].share * r);
+        if (uni_pair_kept(O, v.level_mass[g], cutoff)) {
+            lambda = v.lambda[g] > 0 ? v.lambda[g] : uni_lambda_auto(alpha, v.level_share[g] * r);
             q = uni_intercept_weight(O, lambda);
             kept++;
             sum += q * O;
@@ -238,6 +263,19 @@ int uni_cuda_ridge(struct uni_cuda *c, double alpha, double cutoff, cudaStream_t
     intercepts<<<c->v.K, SOLVE_THREADS, bytes, stream>>>(c->v, c->parity, alpha, cutoff);
     corrections<<<dim3((unsigned)c->v.G, SLICES), THREADS, 0, stream>>>(c->v, c->v.W[c->W_now ^ 1], c->v.W[c->W_now]);
     finish_ridge<<<1, THREADS, 0, stream>>>(c->v);
+    return CUDA(cudaGetLastError());
+}
+
+/* S for the host: doubles in its place. */
+__global__ void to_double(long long *S, int64_t n, double scale)
+{
+    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.x * blockDim.x)
+        S[i] = __double_as_longlong((double)S[i] / scale);
+}
+
+int uni_cuda_moments_to_double(const struct uni_cuda *c, cudaStream_t stream)
+{
+    to_double<<<4 * c->cores, 256, 0, stream>>>(c->v.S, c->p->G * c->p->K * c->p->D, c->v.S_scale);
     return CUDA(cudaGetLastError());
 }
 

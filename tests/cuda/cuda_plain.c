@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formula.h"
-
 static void *room(int64_t n, size_t size)
 {
     void *p = calloc((size_t)n + 1, size);
@@ -38,13 +36,16 @@ void plain_open(struct plain *s, const struct uni_problem *p, const struct uni_m
     free(row);
 }
 
-static void corrected_row(const struct plain *s, int64_t i, const float *W, double *z)
+static void corrected_row(const struct plain *s, int64_t i, const struct uni_shift *shift, double *z)
 {
     const struct uni_problem *p = s->p;
     for (int64_t d = 0; d < p->D; d++) {
         z[d] = s->Z[i * p->D + d];
-        for (int64_t k = 0; W && k < p->K; k++)
-            z[d] -= s->R[i * p->K + k] * W[(s->group[i] * p->K + k) * p->D + d];
+        for (int64_t k = 0; shift && k < p->K; k++)
+            for (int v = 0; v < p->V; v++) {
+                int64_t row = p->V == 1 ? s->group[i] : p->group_level[s->group[i] * p->V + v];
+                z[d] -= shift->step * s->R[i * p->K + k] * shift->W[(row * p->K + k) * p->D + d];
+            }
     }
 }
 
@@ -68,13 +69,13 @@ static void fit_of(const struct plain *s, struct uni_fit *fit)
     }
 }
 
-void plain_assign(struct plain *s, double *O, struct uni_fit *fit, const float *W, const float *Y)
+void plain_assign(struct plain *s, double *O, struct uni_fit *fit, const struct uni_shift *shift, const float *Y)
 {
     const struct uni_problem *p = s->p;
     double *z = room(p->D, 8);
     for (int64_t i = 0; i < p->N; i++) {
         double squares = 0, most = -HUGE_VAL, mass = 0, *base = s->base + i * p->K;
-        corrected_row(s, i, W, z);
+        corrected_row(s, i, shift, z);
         for (int64_t d = 0; d < p->D; d++)
             squares += z[d] * z[d];
         for (int64_t k = 0; k < p->K; k++) {
@@ -96,44 +97,57 @@ void plain_assign(struct plain *s, double *O, struct uni_fit *fit, const float *
     free(z);
 }
 
-static void add_block(const struct plain *s, int64_t q, double sign, double *O, double *r)
+/* O by level of all variables (B,K), and r: of a block, or of all cells (q < 0) */
+static void add_cells(const struct plain *s, int64_t q, double sign, double *O, double *r)
 {
     const struct uni_problem *p = s->p;
     for (int64_t i = 0; i < p->N; i++)
-        for (int64_t k = 0; k < p->K && s->block[i] == q; k++) {
-            O[s->group[i] * p->K + k] += sign * s->R[i * p->K + k];
+        for (int64_t k = 0; k < p->K && (q < 0 || s->block[i] == q); k++) {
+            for (int v = 0; v < p->V; v++)
+                O[p->group_level[s->group[i] * p->V + v] * p->K + k] += sign * s->R[i * p->K + k];
             r[k] += sign * s->R[i * p->K + k];
         }
+}
+
+/* R <- keep R + (1 - keep) base P / sum base P */
+static void update_cell(const struct plain *s, int64_t i, double keep, const double *O, const double *r, double *P)
+{
+    const struct uni_problem *p = s->p;
+    double sum = 0, *R = s->R + i * p->K;
+    for (int64_t k = 0; k < p->K; k++) {
+        P[k] = s->base[i * p->K + k];
+        for (int v = 0; v < p->V; v++) {
+            int64_t l = p->group_level[s->group[i] * p->V + v];
+            double E = p->level_share[l] * r[k];
+            P[k] *= pow((p->penalty_scale * E + p->penalty_add) / (O[l * p->K + k] + E + p->penalty_add), p->level_theta[l]);
+        }
+        sum += P[k];
+    }
+    for (int64_t k = 0; k < p->K; k++)
+        R[k] = keep * R[k] + (1 - keep) * (sum > 0 ? P[k] / sum : 0);
 }
 
 void plain_sweep(struct plain *s, double *O, struct uni_fit *fit, int64_t sweeps)
 {
     const struct uni_problem *p = s->p;
-    double *r = room(p->K, 8);
-    sums(s, O);
-    for (int64_t g = 0; g < p->G; g++)
-        for (int64_t k = 0; k < p->K; k++)
-            r[k] += O[g * p->K + k];
+    double *r = room(p->K, 8), *level_O = room(p->B * p->K, 8), *P = room(p->K, 8);
+    add_cells(s, -1, 1, level_O, r);
     for (int64_t step = 0; step < sweeps * p->Q; step++) {
-        add_block(s, step % p->Q, -1, O, r);
-        for (int64_t i = 0; i < p->N; i++) {
-            double sum = 0, *R = s->R + i * p->K;
-            if (s->block[i] != step % p->Q)
-                continue;
-            int32_t level = p->group_level[s->group[i] * p->V];
-            for (int64_t k = 0; k < p->K; k++) {
-                double E = p->level_share[level] * r[k];
-                R[k] = s->base[i * p->K + k] *
-                       pow(UNI_PENALTY_TOP(E) / UNI_PENALTY_BOTTOM(O[s->group[i] * p->K + k], E), p->level_theta[level]);
-                sum += R[k];
-            }
-            for (int64_t k = 0; k < p->K; k++)
-                R[k] = sum > 0 ? R[k] / sum : 0;
+        int64_t q = p->jacobi ? -1 : step % p->Q;
+        if (!p->jacobi)
+            add_cells(s, q, -1, level_O, r);
+        for (int64_t i = 0; i < p->N; i++)
+            if (p->jacobi || s->block[i] == q)
+                update_cell(s, i, p->jacobi ? 0.5 : 0, level_O, r, P);
+        if (p->jacobi) {
+            memset(level_O, 0, (size_t)(p->B * p->K) * 8);
+            memset(r, 0, (size_t)p->K * 8);
         }
-        add_block(s, step % p->Q, 1, O, r);
+        add_cells(s, q, 1, level_O, r);
     }
+    sums(s, O);
     fit_of(s, fit);
-    free(r);
+    free(r), free(level_O), free(P);
 }
 
 void plain_moments(const struct plain *s, double *S)
@@ -146,11 +160,11 @@ void plain_moments(const struct plain *s, double *S)
                 S[(s->group[i] * p->K + k) * p->D + d] += s->R[i * p->K + k] * s->Z[i * p->D + d];
 }
 
-void plain_corrected(const struct plain *s, const float *W, double *dst)
+void plain_corrected(const struct plain *s, const struct uni_shift *shift, double *dst)
 {
     const struct uni_problem *p = s->p;
     for (int64_t i = 0; i < p->N; i++)
-        corrected_row(s, i, W, dst + p->row[i] * p->D);
+        corrected_row(s, i, shift, dst + p->row[i] * p->D);
     for (int64_t i = p->N; i < p->N_all; i++)
         memcpy(dst + p->row[i] * p->D, s->Z + i * p->D, (size_t)p->D * sizeof *dst);
 }

@@ -14,11 +14,11 @@ struct plain {
 };
 
 void plain_open(struct plain *, const struct uni_problem *, const struct uni_matrix *);
-void plain_assign(struct plain *, double *O, struct uni_fit *, const float *W, const float *Y);
+void plain_assign(struct plain *, double *O, struct uni_fit *, const struct uni_shift *, const float *Y);
 void plain_sweep(struct plain *, double *O, struct uni_fit *, int64_t sweeps);
 void plain_moments(const struct plain *, double *S);
 /* (N_all,D) in the caller's order */
-void plain_corrected(const struct plain *, const float *W, double *dst);
+void plain_corrected(const struct plain *, const struct uni_shift *, double *dst);
 void plain_close(struct plain *);
 
 #endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The operations of the CUDA backend beside plain loops in double. Outputs are filled with NaN before they are written. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda_check.h"
+
+struct tables {
+    double *O, *S, *plain_O, *plain_S, *level_O, *scratch, *plain_Z;
+    float *Y, *Y2, *W, *W2, *cells;
+    int64_t GK, GKD, WKD, KD, ND, NK;
+};
+
+static void tables_open(struct tables *t, const struct uni_problem *p)
+{
+    t->GK = p->G * p->K;
+    t->GKD = t->GK * p->D;
+    t->WKD = (p->V == 1 ? p->G : p->B) * p->K * p->D;
+    t->KD = p->K * p->D;
+    t->ND = p->N_all * p->D;
+    t->NK = p->N_all * p->K;
+    t->O = malloc((size_t)t->GK * 8);
+    t->plain_O = malloc((size_t)t->GK * 8);
+    t->S = malloc((size_t)t->GKD * 8);
+    t->plain_S = malloc((size_t)t->GKD * 8);
+    t->level_O = malloc((size_t)(2 * p->B * p->K) * 8);
+    t->scratch = malloc((size_t)(p->V == 1 ? uni_ridge_scratch(p->K, p->D, p->G) : uni_joint_scratch(p)) * 8);
+    t->Y = malloc((size_t)t->KD * 4);
+    t->Y2 = malloc((size_t)t->KD * 4);
+    t->W = calloc((size_t)t->WKD, 4);
+    t->W2 = calloc((size_t)t->WKD, 4);
+    t->cells = malloc((size_t)(t->NK > t->ND ? t->NK : t->ND) * 4);
+    t->plain_Z = malloc((size_t)(t->NK > t->ND ? t->NK : t->ND) * 8);
+    for (int64_t k = 0; k < p->K; k++) {
+        for (int64_t d = 0; d < p->D; d++)
+            t->Y[k * p->D + d] = made_noise((uint64_t)(k * p->D + d) + 99);
+        uni_normalise(t->Y + k * p->D, p->D);
+    }
+}
+
+static void tables_close(struct tables *t)
+{
+    free(t->O), free(t->S), free(t->plain_O), free(t->plain_S), free(t->level_O), free(t->scratch), free(t->plain_Z);
+    free(t->Y), free(t->Y2), free(t->W), free(t->W2), free(t->cells);
+}
+
+static void check_R(const char *name, struct uni_backend *b, const struct plain *plain, struct tables *t, double limit)
+{
+    const struct uni_problem *p = plain->p;
+    poison(t->cells, t->NK * 4);
+    must(name, "read R", b->read(b, UNI_CELLS_R, NULL, t->cells));
+    memset(t->plain_Z, 0, (size_t)t->NK * 8);
+    for (int64_t i = 0; i < p->N; i++)
+        memcpy(t->plain_Z + p->row[i] * p->K, plain->R + i * p->K, (size_t)p->K * 8);
+    expect(name, "R", apart_f(t->cells, t->plain_Z, t->NK), limit);
+}
+
+static void check_fit(const char *name, const struct uni_fit *fit, const struct uni_fit *plain, int terms, double limit)
+{
+    double size = fabs(plain->distance) + fabs(plain->entropy) + 1e-9;
+    expect(name, "objective", fabs(fit->distance + fit->entropy - plain->distance - plain->entropy) / size, limit);
+    if (terms)
+        expect(name, "its entropy", fabs(fit->entropy - plain->entropy) / size, limit);
+}
+
+/* The ridge solve on the device beside ridge.c on the same moments. */
+static void check_solve(const char *name, struct uni_backend *b, const struct bench *n, struct tables *t)
+{
+    const struct uni_problem *p = &n->cells.problem;
+    struct uni_backend cpu;
+    int solved = 0;
+    struct uni_ridge a = {.cutoff = fmin(1e-3, 100 * n->cells.cutoff), .alpha = 0.2, .lambda = n->cells.lambda}, c = a;
+    double *wide = malloc((size_t)(t->WKD > t->GKD ? t->WKD : t->GKD) * 8);
+    uni_cpu_backend(&cpu);
+    must(name, "moments", b->moments(b, t->S, NULL));
+    must(name, "tables", b->tables(b, t->O, t->W2));
+    uni_levels_of_groups(t->level_O, t->O, p);
+    uni_expected(t->level_O + p->B * p->K, t->level_O, p);
+    memcpy(t->Y2, t->Y, (size_t)t->KD * 4);
+    must(name, "cpu open", cpu.open(&cpu, p, &n->matrix));
+    must(name, "ridge.c", uni_ridge_solve(&c, t->W2, t->Y2, t->S, t->O, t->level_O + p->B * p->K, p, &cpu, t->scratch));
+    must(name, "solve", b->solve(b, &a, t->Y, &solved));
+    expect(name, "solved", !solved, 0);
+    poison(t->W, t->WKD * 4);
+    must(name, "tables", b->tables(b, t->O, t->W));
+    for (int64_t i = 0; i < t->GKD; i++)
+        wide[i] = t->W2[i];
+    expect(name, "W of solve", apart_f(t->W, wide, t->GKD), 1e-6);
+    for (int64_t i = 0; i < t->KD; i++)
+        wide[i] = t->Y2[i];
+    expect(name, "Y of solve", apart_f(t->Y, wide, t->KD), 1e-6);
+    expect(name, "change", fabs(a.change - c.change), 1e-6);
+    expect(name, "pruned pairs", fabs((double)(a.pruned_pairs - c.pruned_pairs)), 0);
+    expect(name, "skipped clusters", fabs((double)(a.skipped_clusters - c.skipped_clusters)), 0);
+    cpu.close(&cpu);
+    free(wide);
+}
+
+/* Several variables: the library solves, from the device's sums. */
+static void check_joint(const char *name, struct uni_backend *b, const struct bench *n, struct tables *t)
+{
+    const struct uni_problem *p = &n->cells.problem;
+    int solved = 1;
+    struct uni_ridge ridge = {.cutoff = 1e-5, .alpha = 0.2, .lambda = n->cells.lambda};
+    must(name, "solve", b->solve(b, &ridge, t->Y, &solved));
+    expect(name, "left to the library", solved, 0);
+    must(name, "tables", b->tables(b, t->O, NULL));
+    expect(name, "O of tables", apart(t->O, t->plain_O, t->GK), 1e-3);
+    uni_levels_of_groups(t->level_O, t->O, p);
+    uni_expected(t->level_O + p->B * p->K, t->level_O, p);
+    struct uni_sums sums = {.O = t->O, .level_O = t->level_O, .E = t->level_O + p->B * p->K, .S = t->S};
+    must(name, "ridge_joint.c", uni_ridge_joint(&ridge, t->W, NULL, t->Y, &sums, p, b, t->scratch));
+}
+
+/* With the correction of t, as the backend has it, times step; or with none. */
+static void check_corrected(const char *name, struct uni_backend *b, const struct plain *plain, struct tables *t, double step,
+                            double limit)
+{
+    const struct uni_problem *p = plain->p;
+    struct uni_shift kept = {.W = p->V == 1 ? UNI_KEPT : t->W, .step = step}, plain_shift = {.W = t->W, .step = step};
+    poison(t->cells, t->ND * 4);
+    must(name, "read corrected", b->read(b, UNI_CELLS_CORRECTED, step > 0 ? &kept : NULL, t->cells));
+    plain_corrected(plain, step > 0 ? &plain_shift : NULL, t->plain_Z);
+    expect(name, step > 0 ? "corrected" : "uncorrected", apart_f(t->cells, t->plain_Z, p->N_all * p->D), limit);
+}
+
+/* The library's own part of the objective beside the device's. */
+static void check_diversity(const char *name, const struct uni_backend *b, struct tables *t, const struct uni_problem *p)
+{
+    uni_levels_of_groups(t->level_O, t->O, p);
+    uni_expected(t->level_O + p->B * p->K, t->level_O, p);
+    double expected = uni_diversity(t->level_O, t->level_O + p->B * p->K, p);
+    expect(name, "diversity", fabs(b->diversity - expected) / (fabs(expected) + 1e-3 * p->mass), 1e-6);
+}
+
+void check_operations(const struct shape *s)
+{
+    struct bench n;
+    struct plain plain;
+    struct tables t;
+    struct uni_backend b;
+    struct uni_fit fit, plain_fit;
+    double fine = s->single ? 2e-6 : 4e-4, coarse = s->single ? 4e-6 : 1e-3;
+    bench_open(&n, s);
+    struct uni_problem *p = &n.cells.problem;
+    bench_sort(&n, s);
+    must(s->name, "backend", uni_cuda_backend(&b));
+    must(s->name, "open", b.open(&b, p, &n.matrix));
+    plain_open(&plain, p, &n.matrix);
+    tables_open(&t, p);
+    check_corrected(s->name, &b, &plain, &t, 0, 0);
+
+    poison(t.O, t.GK * 8);
+    must(s->name, "assign", b.assign(&b, t.O, &fit, NULL, t.Y));
+    plain_assign(&plain, t.plain_O, &plain_fit, NULL, t.Y);
+    expect(s->name, "O of assign", apart(t.O, t.plain_O, t.GK), s->single ? 2e-6 : 2e-6);
+    check_fit(s->name, &fit, &plain_fit, 1, 3e-6);
+    check_R(s->name, &b, &plain, &t, fine);
+
+    must(s->name, "sweep", b.sweep(&b, t.O, &fit, 1, 1));
+    plain_sweep(&plain, t.plain_O, &plain_fit, 1);
+    expect(s->name, "O of a sweep", apart(t.O, t.plain_O, t.GK), fine);
+    check_fit(s->name, &fit, &plain_fit, 1, s->single ? 3e-6 : 1e-4);
+    check_diversity(s->name, &b, &t, p);
+    int more = s->damped ? s->damped : 4;
+    must(s->name, "sweep", b.sweep(&b, t.O, &fit, more, 0));
+    plain_sweep(&plain, t.plain_O, &plain_fit, more);
+    expect(s->name, "O of more", apart(t.O, t.plain_O, t.GK), fine);
+    check_fit(s->name, &fit, &plain_fit, 0, s->single ? 3e-6 : 1e-4);
+    check_R(s->name, &b, &plain, &t, coarse);
+
+    poison(t.S, t.GKD * 8);
+    must(s->name, "moments", b.moments(&b, t.S, NULL));
+    plain_moments(&plain, t.plain_S);
+    expect(s->name, "S", apart(t.S, t.plain_S, t.GKD), fine);
+    if (p->V == 1)
+        check_solve(s->name, &b, &n, &t);
+    else
+        check_joint(s->name, &b, &n, &t);
+    check_corrected(s->name, &b, &plain, &t, 1, s->single ? 1e-6 : 1e-4);
+
+    struct uni_shift kept = {.W = p->V == 1 ? UNI_KEPT : t.W, .step = 1.3}, plain_shift = {.W = t.W, .step = 1.3};
+    must(s->name, "assign", b.assign(&b, t.O, NULL, &kept, t.Y));
+    plain_assign(&plain, t.plain_O, &plain_fit, &plain_shift, t.Y);
+    expect(s->name, "O of assign, corrected", apart(t.O, t.plain_O, t.GK), coarse);
+    check_R(s->name, &b, &plain, &t, coarse);
+    must(s->name, "sweep", b.sweep(&b, t.O, &fit, 3, 0));
+    plain_sweep(&plain, t.plain_O, &plain_fit, 3);
+    expect(s->name, "O of sweeps, corrected", apart(t.O, t.plain_O, t.GK), coarse);
+    check_fit(s->name, &fit, &plain_fit, 0, s->single ? 3e-6 : 2e-4);
+    b.close(&b);
+    b.close(&b);
+    plain_close(&plain);
+    tables_close(&t);
+    bench_close(&n);
+}
+
+void check_nearest(int64_t d, int64_t K)
+{
+    struct shape s = {.name = "nearest", .n = 5000, .d = d, .K = K, .levels = 2};
+    struct bench n;
+    struct uni_backend b;
+    bench_open(&n, &s);
+    bench_sort(&n, &s);
+    must(s.name, "open", uni_cuda_backend(&b) || b.open(&b, &n.cells.problem, &n.matrix));
+    int32_t *index = malloc((size_t)s.n * 4);
+    float *score = malloc((size_t)s.n * 4), *Y = malloc((size_t)(K * d) * 4);
+    double *sum = malloc((size_t)(K * d) * 8), worst = 0;
+    int64_t *count = malloc((size_t)K * 8), total = 0, wrong = 0;
+    for (int64_t i = 0; i < s.n; i++)
+        uni_normalise(n.made.Z + i * d, d);
+    for (int64_t k = 0; k < K; k++)
+        memcpy(Y + k * d, n.made.Z + 7 * k * d, (size_t)d * 4);
+    poison(score, s.n * 4);
+    must(s.name, "nearest", b.nearest(&b, index, score, sum, count, n.made.Z, s.n, Y, K));
+    for (int64_t i = 0; i < s.n; i++) {
+        double best = -2, here = 0;
+        for (int64_t k = 0; k < K; k++) {
+            double dot = 0;
+            for (int64_t j = 0; j < d; j++)
+                dot += (double)n.made.Z[i * d + j] * Y[k * d + j];
+            best = fmax(best, dot);
+            here = k == index[i] ? dot : here;
+        }
+        worst = fmax(worst, fmax(fabs(best - score[i]), fabs(best - here)));
+        for (int64_t j = 0; j < d; j++)
+            sum[index[i] * d + j] -= n.made.Z[i * d + j];
+        wrong += index[i] < 0 || index[i] >= K;
+    }
+    for (int64_t k = 0; k < K; k++)
+        total += count[k];
+    expect(s.name, "scores", worst, 2e-6);
+    expect(s.name, "index", (double)wrong, 0);
+    expect(s.name, "counts", fabs((double)(total - s.n)), 0);
+    for (int64_t i = 0; i < K * d; i++)
+        worst = fmax(worst, fabs(sum[i]));
+    expect(s.name, "sums", worst, 2e-6);
+    b.close(&b);
+    free(index), free(score), free(Y), free(sum), free(count);
+    bench_close(&n);
+}
