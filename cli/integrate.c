@@ -2,7 +2,7 @@
 /* `unisono integrate`: what can go wrong is looked at first, then files are read, the method run, and results written. Memory for
  * the values is taken once: the library has its own copy when uni_open returns, so the result goes where the input was.
  */
-#include "integrate.h"
+#include "diagnostics.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -104,11 +104,12 @@ static void predict_one(struct integrate *job, int64_t names)
     const struct integrate_options *o = &job->options;
     const struct io_matrix *m = &job->matrix;
     int64_t values = m->n_cells * m->n_dims * (int64_t)sizeof(float);
-    int64_t model = o->model ? model_bytes(&job->plan) : 0;
-    job->memory_needed = values + greater(m->source_bytes, job->plan.bytes + names + model);
+    int64_t diagnosis = diagnostics_bytes(job);
+    int64_t more = o->model ? greater(model_bytes(&job->plan), values + diagnosis) : diagnosis;
+    job->memory_needed = values + greater(m->source_bytes, job->plan.bytes + names + more);
     /* Where that is too much: the values are freed once the run has its own, and the result is made in their place. That takes no
        less address space. */
-    int64_t lean = names + greater(values + greater(m->source_bytes, job->plan.bytes_open), job->plan.bytes),
+    int64_t lean = names + greater(values + greater(m->source_bytes, job->plan.bytes_open), job->plan.bytes + diagnosis),
             space = memory_address_space();
     int short_of_memory = job->memory_left >= 0 && job->memory_needed > job->memory_left && lean <= job->memory_left &&
                           (space < 0 || job->memory_needed <= space);
@@ -174,6 +175,25 @@ static int load_embedding(struct integrate *job)
     return o->meta && job->matrix.cells.count ? columns_load(job, &job->matrix.cells) : EXIT_DONE;
 }
 
+/* The run's own rows become the result, beside the values that it began with. A --model is read from the run afterwards, so there
+ * the result is a copy. Where lean, the values are gone. */
+static int take_result(struct integrate *job)
+{
+    size_t bytes = (size_t)job->matrix.n_cells * (size_t)job->matrix.n_dims * sizeof(float);
+    double start = seconds_wall();
+    float *copy = job->options.model ? malloc(bytes + 1) : NULL;
+    if (job->options.model && !copy)
+        return say_failed("%s: no memory for the result", job->options.input);
+    int err = copy ? uni_read(job->run, UNI_CORRECTED, copy) : uni_take(job->run, &job->result);
+    if (copy)
+        job->result = copy;
+    job->seconds.result = seconds_wall() - start;
+    int status = err ? failed_library(err) : diagnostics_make(job, job->values, job->result);
+    free(job->values);
+    job->values = copy;
+    return status;
+}
+
 static int run_method(struct integrate *job)
 {
     if (job->options.within)
@@ -198,17 +218,15 @@ static int run_method(struct integrate *job)
     start = seconds_wall();
     status = uni_run(job->run);
     job->seconds.run = seconds_wall() - start;
-    start = seconds_wall();
-    if (!status)
-        status = job->lean ? uni_take(job->run, &job->result) : uni_read(job->run, UNI_CORRECTED, job->values);
-    if (!job->lean)
-        job->result = job->values;
-    job->seconds.result = seconds_wall() - start;
     progress_clear(&job->progress);
     if (status)
         return failed_library(status);
+    status = take_result(job);
+    if (status != EXIT_DONE)
+        return status;
     job->summary = uni_summary(job->run);
     show_warnings(job, job->summary);
+    diagnostics_warn(job);
     job->whole = (struct integrate_run){.cells = job->matrix.n_cells, .summary = job->summary};
     job->runs = &job->whole;
     job->n_runs = 1;
@@ -316,6 +334,7 @@ static int integrate(struct integrate *job)
 
 static void integrate_close(struct integrate *job)
 {
+    uni_diagnosis_close(job->diagnosis);
     uni_close(job->run);
     free(job->values);
     free(job->centroids);

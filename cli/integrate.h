@@ -14,7 +14,7 @@ struct integrate_options {
     int n_batches;
     const char *regress[UNI_MAX_VARIABLES];
     int n_regress;
-    const char *weights, *within;
+    const char *weights, *within, *label;
     int in_place, dry_run, overwrite, low_memory, help;
     int level; /* -1 quiet, 0, 1 verbose */
     struct uni_options method;
@@ -22,7 +22,7 @@ struct integrate_options {
 
 /* Wall seconds of the program's own stages; the library's are in its summary. */
 struct integrate_seconds {
-    double labels, read, open, run, result, write, start, total;
+    double labels, read, open, run, result, diagnose, write, start, total;
 };
 
 /* A run as the reports need it: that of all cells, or one for every level of --within. */
@@ -38,15 +38,16 @@ struct integrate {
     enum io_format input_format, output_format;
     struct io_labels labels[UNI_MAX_VARIABLES];
     struct uni_batch batches[UNI_MAX_VARIABLES];
-    struct io_labels within;
+    struct io_labels within, types_read; /* types_read: of --label, as types has them */
+    struct uni_batch types;
     double *numbers[UNI_MAX_VARIABLES + 1]; /* (n_cells) of --regress, then of --weights */
     struct uni_covariate covariates[UNI_MAX_VARIABLES];
     struct io_matrix matrix;
     struct uni_plan plan;
     int64_t memory_needed, memory_left; /* memory_left: before anything was taken; -1 unknown */
     float *centroids;
-    float *values;       /* (n_cells, n_dims): the embedding, and after the run its correction; freed early where lean */
-    const float *result; /* what is written: values, or where lean the run's own rows */
+    float *values;       /* (n_cells, n_dims): the embedding, until the result is there; where lean, until the run has its copy */
+    const float *result; /* what is written: the run's own rows, or values where the run is read or gone */
     int lean;            /* memory is short: one array of cells less, somewhat slower */
     struct progress progress;
     struct uni_harmony *run;
@@ -56,6 +57,7 @@ struct integrate {
     struct integrate_run whole;        /* without --within */
     struct uni_summary total;          /* with it */
     char total_reason[64];
+    struct uni_diagnosis *diagnosis;   /* not with --within */
     int64_t n_warned; /* warnings that have been shown */
     struct integrate_seconds seconds;
 };
@@ -82,7 +84,7 @@ int within_run(struct integrate *);
 void within_close(struct integrate *);
 
 /* ---- integrate_entries.c: what uns/KEY says ---- */
-enum { ENTRIES_MAX = 96 };
+enum { ENTRIES_MAX = 160 };
 struct entries {
     struct io_entry at[ENTRIES_MAX];
     int64_t count;
@@ -91,6 +93,11 @@ struct entries {
 };
 int entries_open(struct entries *, const struct integrate *); /* EXIT_FAILED: out of memory */
 void entries_close(struct entries *);
+/* For who has more to say. Return 0, or -1: no memory. entries_own_text frees the text in the end; rows: n structs of size bytes,
+   of which a member becomes the entry's numbers, an int64_t where whole, else a double. */
+int entries_text(struct entries *, const char *name, const char *text);
+int entries_own_text(struct entries *, const char *name, char *text);
+int entries_rows(struct entries *, const char *name, const void *rows, int64_t n, size_t size, size_t member, int whole);
 
 /* ---- trace.c ---- */
 /* The JSON report as text, to be freed; NULL when there is no memory for it. */

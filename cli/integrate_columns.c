@@ -23,19 +23,23 @@ static int load_numbers(double **value, int64_t *n_cells, const struct integrate
     return bad ? say_failed("%s", io_error()) : EXIT_DONE;
 }
 
+static struct uni_batch batch_of(const struct io_labels *l)
+{
+    return (struct uni_batch){.name = l->name,
+                              .n_cells = l->n_cells,
+                              .n_levels = l->n_levels,
+                              .level = l->level,
+                              .level_names = l->names.count ? (const char *const *)l->names.at : NULL};
+}
+
 static int load_all(struct integrate *job, const struct io_strings *cells)
 {
     const struct integrate_options *o = &job->options;
     struct uni_options *method = &job->options.method;
     int status = EXIT_DONE;
     for (int i = 0; i < o->n_batches && status == EXIT_DONE; i++) {
-        struct io_labels *l = &job->labels[i];
-        status = load_labels(l, o, o->batch[i], cells);
-        job->batches[i] = (struct uni_batch){.name = l->name,
-                                             .n_cells = l->n_cells,
-                                             .n_levels = l->n_levels,
-                                             .level = l->level,
-                                             .level_names = l->names.count ? (const char *const *)l->names.at : NULL};
+        status = load_labels(&job->labels[i], o, o->batch[i], cells);
+        job->batches[i] = batch_of(&job->labels[i]);
     }
     for (int i = 0; i < o->n_regress && status == EXIT_DONE; i++) {
         struct uni_covariate *x = &job->covariates[i];
@@ -50,6 +54,9 @@ static int load_all(struct integrate *job, const struct io_strings *cells)
     method->weights = o->weights ? job->numbers[o->n_regress] : NULL;
     if (o->within && status == EXIT_DONE)
         status = load_labels(&job->within, o, o->within, cells);
+    if (o->label && status == EXIT_DONE)
+        status = load_labels(&job->types_read, o, o->label, cells);
+    job->types = batch_of(&job->types_read);
     return status;
 }
 
@@ -68,6 +75,7 @@ void columns_close(struct integrate *job)
     for (int i = 0; i <= UNI_MAX_VARIABLES; i++)
         free(job->numbers[i]);
     io_labels_close(&job->within);
+    io_labels_close(&job->types_read);
 }
 
 /* ---- joint levels -------------------------------------------------------------------------------------------------------- */

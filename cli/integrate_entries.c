@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "integrate.h"
+#include "diagnostics.h"
 
 /* Keeps memory until entries_close; NULL stays NULL. */
 static void *keep(struct entries *e, void *memory)
@@ -24,13 +24,18 @@ static struct io_entry *next(struct entries *e, const char *name)
     return entry;
 }
 
-static int add_text(struct entries *e, const char *name, const char *text)
+int entries_text(struct entries *e, const char *name, const char *text)
 {
     struct io_entry *entry = text ? next(e, name) : NULL;
     if (!entry)
         return -1;
     entry->text = text;
     return 0;
+}
+
+int entries_own_text(struct entries *e, const char *name, char *text)
+{
+    return entries_text(e, name, keep(e, text));
 }
 
 static int add_number(struct entries *e, const char *name, int64_t number)
@@ -59,6 +64,19 @@ static int add_values(struct entries *e, const char *name, double *values, int64
     entry->count = n;
     entry->integer = whole;
     return 0;
+}
+
+static double number_at(const char *place, int whole)
+{
+    return whole ? (double)*(const int64_t *)(const void *)place : *(const double *)(const void *)place;
+}
+
+int entries_rows(struct entries *e, const char *name, const void *rows, int64_t n, size_t size, size_t member, int whole)
+{
+    double *values = malloc((size_t)n * sizeof *values + 1);
+    for (int64_t i = 0; values && i < n; i++)
+        values[i] = number_at((const char *)rows + (size_t)i * size + member, whole);
+    return values ? add_values(e, name, values, n, whole) : -1;
 }
 
 /* Arrays that every run has. */
@@ -90,12 +108,7 @@ static int add_column(struct entries *e, const struct integrate *job, const char
         int64_t count = array_of(&job->runs[r], array, &rows, &size);
         for (int64_t i = 0; i < count; i++) {
             const char *place = rows + (size_t)i * size + (member == RUN ? 0 : member);
-            if (member == RUN)
-                values[at++] = (double)(r + 1);
-            else if (whole)
-                values[at++] = (double)*(const int64_t *)(const void *)place;
-            else
-                values[at++] = *(const double *)(const void *)place;
+            values[at++] = member == RUN ? (double)(r + 1) : number_at(place, whole);
         }
     }
     return add_values(e, name, values, n, whole);
@@ -111,7 +124,7 @@ static int add_parameters(struct entries *e, const struct uni_options *method)
             return -1;
         strcpy(name, "params/");
         memcpy(name + 7, o->name, n);
-        if (add_text(e, name, text))
+        if (entries_text(e, name, text))
             return -1;
     }
     return 0;
@@ -166,8 +179,9 @@ static int add_runs(struct entries *e, const struct integrate *job)
     }
     int bad = add_values(e, "runs/cells", cells, n, 1);
     bad = add_values(e, "runs/n_clusters", clusters, n, 1) || bad;
-    return bad || add_text(e, "within", job->options.within) || add_text(e, "runs/level", keep(e, joined(level, n, "\n"))) ||
-           add_text(e, "runs/reason", keep(e, joined(reason, n, "\n")));
+    return bad || entries_text(e, "within", job->options.within) ||
+           entries_text(e, "runs/level", keep(e, joined(level, n, "\n"))) ||
+           entries_text(e, "runs/reason", keep(e, joined(reason, n, "\n")));
 }
 
 static int add_all(struct entries *e, const struct integrate *job)
@@ -175,24 +189,24 @@ static int add_all(struct entries *e, const struct integrate *job)
     const struct integrate_options *o = &job->options;
     const struct uni_summary *s = job->summary;
     char *method = keep(e, calloc(1, 64));
-    int bad = !method || uni_options_get(&o->method, "flavor", method, 64) || add_text(e, "method", method) ||
-              add_text(e, "program", "unisono") || add_text(e, "version", uni_version()) ||
-              add_text(e, "batch", keep(e, joined(o->batch, o->n_batches, ","))) || add_text(e, "backend", s->backend) ||
-              add_text(e, "reason", s->reason_text) || add_number(e, "threads", s->threads) ||
+    int bad = !method || uni_options_get(&o->method, "flavor", method, 64) || entries_text(e, "method", method) ||
+              entries_text(e, "program", "unisono") || entries_text(e, "version", uni_version()) ||
+              entries_text(e, "batch", keep(e, joined(o->batch, o->n_batches, ","))) || entries_text(e, "backend", s->backend) ||
+              entries_text(e, "reason", s->reason_text) || add_number(e, "threads", s->threads) ||
               add_number(e, "seed", o->method.seed) || add_number(e, "n_clusters", s->n_clusters) ||
               add_number(e, "n_rounds", s->n_rounds) || add_number(e, "n_cells_skipped", s->n_skipped) ||
               add_parameters(e, &o->method);
     if (!bad && job->input_format == IO_H5AD)
-        bad = add_text(e, "basis", o->basis);
+        bad = entries_text(e, "basis", o->basis);
     if (!bad && o->n_regress)
-        bad = add_text(e, "regress", keep(e, joined(o->regress, o->n_regress, ",")));
+        bad = entries_text(e, "regress", keep(e, joined(o->regress, o->n_regress, ",")));
     if (!bad && o->weights)
-        bad = add_text(e, "weights", o->weights);
+        bad = entries_text(e, "weights", o->weights);
     if (!bad && o->within)
         bad = add_runs(e, job);
     if (!bad && s->n_warnings)
-        bad = add_text(e, "warnings", keep(e, joined(s->warnings, s->n_warnings, "\n")));
-    return bad || add_tables(e, job);
+        bad = entries_text(e, "warnings", keep(e, joined(s->warnings, s->n_warnings, "\n")));
+    return bad || add_tables(e, job) || diagnostics_entries(e, job);
 }
 
 int entries_open(struct entries *e, const struct integrate *job)

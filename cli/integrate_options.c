@@ -11,6 +11,7 @@ enum {
     REGRESS,
     WEIGHTS,
     WITHIN,
+    LABEL,
     META,
     OUTPUT,
     IN_PLACE,
@@ -34,6 +35,7 @@ static const struct argument of_columns[] = {
      "numbers to regress out within clusters, such as log counts; repeat for several (docs/method.md: when not to)"},
     {"weights", 0, WEIGHTS, "COLUMN", NULL, NULL, "what each cell counts, > 0: 2 is the cell twice"},
     {"within", 0, WITHIN, "COLUMN", NULL, NULL, "integrate every level of this column for itself"},
+    {"label", 0, LABEL, "COLUMN", NULL, NULL, "cell types, for the diagnostics: the result does not depend on them"},
     {"meta", 0, META, "FILE", NULL, NULL, "table with these columns and a row per cell, needed where the input is no .h5ad"},
     {NULL, 0, 0, NULL, NULL, NULL, NULL},
 };
@@ -137,6 +139,8 @@ static const char **text_of(struct integrate_options *o, int id)
         return &o->weights;
     case WITHIN:
         return &o->within;
+    case LABEL:
+        return &o->label;
     case META:
         return &o->meta;
     case OUTPUT:
@@ -236,7 +240,7 @@ static int named(const char *path, enum io_format *format)
 /* No column is two things. */
 static int check_columns(const struct integrate_options *o)
 {
-    const char *name[2 * UNI_MAX_VARIABLES + 1], *what[2 * UNI_MAX_VARIABLES + 1];
+    const char *name[2 * UNI_MAX_VARIABLES + 2], *what[2 * UNI_MAX_VARIABLES + 2];
     int n = 0;
     for (int i = 0; i < o->n_batches; i++)
         name[n] = o->batch[i], what[n++] = "--batch";
@@ -244,6 +248,8 @@ static int check_columns(const struct integrate_options *o)
         name[n] = o->regress[i], what[n++] = "--regress";
     if (o->within)
         name[n] = o->within, what[n++] = "--within";
+    if (o->label)
+        name[n] = o->label, what[n++] = "--label";
     for (int i = 0; i < n; i++) {
         for (int j = 0; j < i; j++) {
             if (!strcmp(name[i], name[j]))
@@ -269,6 +275,9 @@ static int check_together(const struct integrate_options *o)
         return say_usage("-o and --in-place exclude each other");
     if (o->low_memory && o->model)
         return say_usage("--low-memory and --model exclude each other: the model is read from what --low-memory gives up");
+    if (o->within && o->label)
+        return say_usage(
+            "--within and --label exclude each other: diagnostics are of one run; ask unisono report about the result");
     if (o->within && o->model)
         return say_usage(
             "--within and --model exclude each other: a model is of one run, and --within makes one for every level; "

@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "integrate.h"
-#include "json.h"
+#include "diagnostics.h"
 
 /* "2" and "2,1" become numbers and arrays of them, any other text stays text. */
 static void parameter(struct json *j, const struct uni_option *o, const char *text)
@@ -84,6 +83,7 @@ static void seconds(struct json *j, const struct integrate *job)
     json_real(j, "ridge", s->seconds_ridge);
     json_real(j, "run", job->seconds.run);
     json_real(j, "result", job->seconds.result);
+    json_real(j, "diagnose", job->seconds.diagnose);
     json_real(j, "write", job->seconds.write);
     json_real(j, "total", job->seconds.total);
     json_real(j, "cpu", seconds_cpu());
@@ -217,6 +217,7 @@ static void report(struct json *j, const struct integrate *job)
     runs(j, job);
     variables(j, job);
     warnings(j, s);
+    diagnostics_trace(j, job);
     json_close(j, '}');
 }
 

@@ -7,9 +7,10 @@
 
 #include "diagnose.h"
 
-static const double FEW_CELLS = 30;      /* a cluster's worth, by the default number of clusters */
+static const double FEW_CELLS = 30;      /* a cluster's worth, by the default number of clusters, or ... */
+static const double FEW_OF_EVEN = 0.5;   /* ... of what a level would have if all were equal, whichever is less */
 static const double SMALL_SHARE = 0.01;  /* of the cells, or ... */
-static const double SMALL_OF_EVEN = 0.1; /* ... of what a level would have if all were equal, whichever is less */
+static const double SMALL_OF_EVEN = 0.1; /* ... of the equal share, whichever is less */
 static const double FAR_LEVEL = 3;       /* times the median of the variable's levels */
 static const double FAR_CELLS = 6;       /* times the level's root mean square */
 static const double SPREAD_LEAST = 0.9;  /* of a level's spread */
@@ -221,7 +222,8 @@ static void find_small_levels(struct uni_diagnose_work *w)
     double N = (double)(w->answer.n_cells - w->answer.n_skipped);
     for (int64_t l = 0; l < w->answer.n_levels; l++) {
         int64_t levels = w->levels_used[w->levels[l].variable];
-        double limit = fmax(FEW_CELLS, N * fmin(SMALL_SHARE, SMALL_OF_EVEN / (double)levels)), cells = (double)w->levels[l].cells;
+        double cells = (double)w->levels[l].cells, even = N / (double)levels;
+        double limit = fmax(fmin(FEW_CELLS, FEW_OF_EVEN * even), fmin(SMALL_SHARE * N, SMALL_OF_EVEN * even));
         if (levels > 1 && cells > 0 && cells < limit)
             consider(&f, -cells, l, -1, cells, limit);
     }

@@ -10,7 +10,7 @@ try unisono integrate s.h5ad --batch batch -o new.npy --model model.npz
 cat out.npy trace.json model.npz
 ls
 unisono integrate s.h5ad --batch batch -q -f -o out.npy --trace trace.json --model model.npz
-grep -c old out.npy trace.json model.npz
+grep -cx old out.npy trace.json model.npz
 try unisono integrate s.h5ad --batch batch -q -o out.h5ad
 try unisono integrate out.h5ad --batch batch -q -o second.h5ad
 try unisono integrate out.h5ad --batch batch -q -o second.h5ad --key-added other
