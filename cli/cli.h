@@ -17,12 +17,14 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 int integrate_main(int argc, char **argv);
 int simulate_main(int argc, char **argv);
 int compare_main(int argc, char **argv);
+int score_main(int argc, char **argv);
 int report_main(int argc, char **argv);
 int backends_main(int argc, char **argv);
 
 void integrate_help(FILE *out);
 void simulate_help(FILE *out);
 void compare_help(FILE *out);
+void score_help(FILE *out);
 void report_help(FILE *out);
 void backends_help(FILE *out);
 

@@ -9,6 +9,7 @@
 const struct subcommand subcommands[] = {
     {"integrate", integrate_main, integrate_help, "remove batch effects from an embedding"},
     {"simulate", simulate_main, simulate_help, "make a small atlas with a known batch effect"},
+    {"score", score_main, score_help, "how well batches mix and cell types stay apart: LISI"},
     {"compare", compare_main, compare_help, "how far batches and cell types are apart, in words"},
     {"report", report_main, report_help, "a page that shows cells before and after, and how the run went"},
     {"backends", backends_main, backends_help, "what this build has, and what this machine can run"},
