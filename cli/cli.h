@@ -19,6 +19,7 @@ int simulate_main(int argc, char **argv);
 int compare_main(int argc, char **argv);
 int score_main(int argc, char **argv);
 int report_main(int argc, char **argv);
+int selftest_main(int argc, char **argv);
 int backends_main(int argc, char **argv);
 
 void integrate_help(FILE *out);
@@ -26,6 +27,7 @@ void simulate_help(FILE *out);
 void compare_help(FILE *out);
 void score_help(FILE *out);
 void report_help(FILE *out);
+void selftest_help(FILE *out);
 void backends_help(FILE *out);
 
 /* `unisono help [SUBCOMMAND]` and what `unisono` alone answers. */

@@ -12,6 +12,7 @@ const struct subcommand subcommands[] = {
     {"score", score_main, score_help, "how well batches mix and cell types stay apart: LISI"},
     {"compare", compare_main, compare_help, "how far batches and cell types are apart, in words"},
     {"report", report_main, report_help, "a page that shows cells before and after, and how the run went"},
+    {"selftest", selftest_main, selftest_help, "does this build compute rightly on this machine?"},
     {"backends", backends_main, backends_help, "what this build has, and what this machine can run"},
     {"help", help_main, help_overview, "explain a subcommand"},
     {NULL, NULL, NULL, NULL},
