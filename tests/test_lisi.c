@@ -94,8 +94,8 @@ static void harmonypy_s_points(void **state)
             assert_near(out[l * n + i] / expected[l], 1, 1e-5);
     }
     fclose(file);
-    for (int l = 0; l < 2; l++)
-        free((void *)(uintptr_t)b[l].level);
+    free((void *)(uintptr_t)b[0].level);
+    free((void *)(uintptr_t)b[1].level);
     free(out);
     npy_free(&x);
 }
@@ -452,7 +452,6 @@ static void *cancel_soon(void *flag)
     return NULL;
 }
 
-/* Ten times as long as the test may take, were it not cancelled. */
 static void cancelled_in_the_middle(void **state)
 {
     (void)state;
