@@ -102,6 +102,7 @@ static void one_level_no_rounds_and_taken(void **state)
     made_case(&data, &problem_cases[0], 3);
     struct uni_matrix m = matrix_of(&data), after = m;
     struct uni_batch batch = labels("donor", data.level, data.n, data.n_levels);
+    float *given = malloc((size_t)(data.n * data.d) * sizeof *given);
     for (int round = 0; round < 3; round++) {
         struct uni_harmony *run;
         struct uni_diagnosis *found;
@@ -115,7 +116,10 @@ static void one_level_no_rounds_and_taken(void **state)
         assert_null(found);
         assert_non_null(strstr(uni_last_error(), "not run"));
         assert_int_equal(uni_run(run), UNI_OK);
+        assert_int_equal(uni_read(run, UNI_GIVEN, given), UNI_OK);
+        assert_memory_equal(given, data.Z, (size_t)(data.n * data.d) * sizeof *given);
         assert_int_equal(uni_take(run, &rows), UNI_OK);
+        assert_int_equal(uni_read(run, UNI_GIVEN, given), UNI_INPUT);
         after.data = rows;
         assert_int_equal(uni_diagnose(&found, run, &m, &after, &batch, 1, NULL, 0), UNI_OK);
         assert_true(round ? found->n_clusters == 0 && found->length_max == 0 : found->n_clusters == 33 && found->length_max > 0);
@@ -127,6 +131,7 @@ static void one_level_no_rounds_and_taken(void **state)
         uni_diagnosis_close(found);
         uni_close(run);
     }
+    free(given);
     made_free(&data);
 }
 
