@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -22,6 +22,7 @@ import report
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 DIMS, TYPES = 50, 30
+DONORS, CHEMISTRIES = 20, 3  # of the case of two batch variables
 MODES = ("defaults", "rounds")
 PROGRAMS = ("unisono", "unisono-python", "harmonypy", "scanpy", "bixverse", "R")
 SCANPY_SHARE = 0.1  # of the time for all: it takes minutes where others take seconds
@@ -34,9 +35,15 @@ class Case:
     levels: int
     threads: int
     mode: str
+    chemistries: int = 1  # levels of a second variable; 1: there is none
 
     def __str__(self) -> str:
-        return f"{self.cells:,} cells, {self.levels:,} levels, {self.mode}, {self.threads} thread{'s' * (self.threads > 1)}"
+        levels = f"{self.levels:,}" + (f" x {self.chemistries}" if self.chemistries > 1 else "")
+        return f"{self.cells:,} cells, {levels} levels, {self.mode}, {self.threads} thread{'s' * (self.threads > 1)}"
+
+    @property
+    def variables(self) -> list[str]:
+        return ["batch", "chemistry"] if self.chemistries > 1 else ["batch"]
 
 
 def count(text: str) -> int:
@@ -63,6 +70,14 @@ def arguments() -> argparse.Namespace:
         help="data set sizes; 10M too, if asked for [10k,100k,1M]",
     )
     p.add_argument("--levels", type=counts, default=[10, 1344], metavar="N,N", help="numbers of batches [10,1344]")
+    p.add_argument(
+        "--two-variables",
+        type=counts,
+        default=counts("100k,1M"),
+        metavar="N,N",
+        help=f"data set sizes of the case of two batch variables, {DONORS} donors x {CHEMISTRIES} chemistries; 0: none "
+        "[100k,1M]",
+    )
     p.add_argument("--threads", type=counts, default=[2, 1], metavar="N,N", help="[2,1]")
     p.add_argument(
         "--modes",
@@ -108,7 +123,7 @@ class Bench:
         self.data.mkdir(parents=True, exist_ok=True)
         self.file = self.build / "results.json"
         old = json.loads(self.file.read_text()) if given.add and self.file.exists() else {}
-        self.records: list[dict] = old.get("records", [])
+        self.records: list[dict] = [{"chemistries": 1} | r for r in old.get("records", [])]
         self.ratings: dict[str, dict] = old.get("ratings", {})
         self.left_out: list[tuple[str, Case | None, str]] = []
         self.commits: list[str] = old.get("commits", [])
@@ -153,46 +168,33 @@ class Bench:
     def arguments(self, name: str, case: Case, source: Path, target: Path, out: Path) -> list[str]:
         meta = source.with_suffix(".tsv")
         if name != "unisono":
-            return [*self.command(name), *map(str, (source, meta, target, out, case.threads, case.mode))]
-        words = [
-            "integrate",
-            source,
-            "--meta",
-            meta,
-            "--batch",
-            "batch",
-            "-o",
-            target,
-            "-f",
-            "-q",
-            "--trace",
-            out,
-            "--backend",
-            "cpu",
-        ]
+            words = [source, meta, target, out, case.threads, case.mode, ",".join(case.variables)]
+            return [*self.command(name), *map(str, words)]
+        words = ["integrate", source, "--meta", meta, *(w for v in case.variables for w in ("--batch", v))]
+        words += ["-o", target, "-f", "-q", "--trace", out, "--backend", "cpu"]
         forced = ["--tol", "-1"] if case.mode == "rounds" else []
         return [*self.command(name), *map(str, words), "--threads", str(case.threads), *forced]
 
     # ---- data ---------------------------------------------------------------------------------------------------------------
 
-    def source(self, cells: int, levels: int) -> Path:
-        folder = self.data / f"{cells}-{levels}"
+    def source(self, case: Case) -> Path:
+        folder = self.data / (f"{case.cells}-{case.levels}" + (f"x{case.chemistries}" if case.chemistries > 1 else ""))
         path = folder / "cells.npy"
         if not (folder / "cell_type.npy").exists():
             folder.mkdir(exist_ok=True)
-            say(f"making {cells:,} cells in {levels:,} batches")
-            sizes = ["--cells", cells, "--dims", DIMS, "--levels", levels, "--types", TYPES, "--seed", 1]
+            say(f"making {case.cells:,} cells in {case.levels:,} batches")
+            sizes = ["--cells", case.cells, "--dims", DIMS, "--levels", case.levels, "--types", TYPES, "--seed", 1]
             made = ["simulate", "-q", "-f", "-o", path, "--meta-out", path.with_suffix(".tsv"), *sizes]
             subprocess.run([*self.command("unisono"), *map(str, made)], check=True)
-            coded = [HERE / "prepare.py", path.with_suffix(".tsv"), folder / "batch.npy", folder / "cell_type.npy"]
+            coded = [HERE / "prepare.py", path, case.chemistries]
             subprocess.run([str(self.build / "venv" / "bin" / "python"), *map(str, coded)], check=True)
         return path
 
-    def rate(self, digest: str, embedding: Path, source: Path) -> None:
+    def rate(self, digest: str, embedding: Path, source: Path, case: Case) -> None:
         """LISI of an embedding, once for every different content."""
         if self.given.lisi <= 0 or digest in self.ratings:
             return
-        labels = [source.parent / "batch.npy", source.parent / "cell_type.npy"]
+        labels = [source.parent / f"{name}.npy" for name in (*case.variables, "cell_type")]
         words = [HERE / "lisi.py", embedding, *labels, "--sample", self.given.lisi]
         found = subprocess.run(
             [str(self.build / "venv" / "bin" / "python"), *map(str, words)], capture_output=True, text=True, check=True
@@ -207,7 +209,8 @@ class Bench:
     def guess(self, name: str, case: Case) -> tuple[float, float]:
         """Seconds and bytes that a run will take, from those nearest to it; 0: unknown."""
         fields = asdict(case)
-        for without in ((), ("mode",), ("threads",), ("threads", "mode"), ("levels",), ("levels", "threads", "mode")):
+        fewer = ((), ("mode",), ("threads",), ("threads", "mode"), ("levels",), ("levels", "threads", "mode"))
+        for without in (*fewer, ("levels", "threads", "mode", "chemistries")):
             like = self.known(name, **{k: v for k, v in fields.items() if k not in without})
             if like:
                 worse = 2.0 if "mode" in without and case.mode == "rounds" else 1.0
@@ -217,7 +220,7 @@ class Bench:
         if not smaller:
             return (SCANPY_GUESS * case.cells / 10000, 0) if name == "scanpy" else (0, 0)
         nearest = max(r["cells"] for r in smaller)
-        seconds, size = self.guess(name, Case(nearest, case.levels, case.threads, case.mode))
+        seconds, size = self.guess(name, replace(case, cells=nearest))
         return seconds * case.cells / nearest, size * case.cells / nearest
 
     def limit(self, name: str) -> float:
@@ -227,6 +230,8 @@ class Bench:
 
     def fits(self, name: str, case: Case) -> str:
         """Empty, or why the run is left out."""
+        if name == "scanpy" and case.chemistries > 1:
+            return "one variable is enough for it here"
         seconds, size = self.guess(name, case)
         left = self.end - time.monotonic()
         if size > 0.9 * self.machine["memory"]:
@@ -238,7 +243,7 @@ class Bench:
         return ""
 
     def run(self, name: str, case: Case, turn: int) -> dict:
-        source = self.source(case.cells, case.levels)
+        source = self.source(case)
         target, out, measured, errors = (
             self.data / leaf for leaf in ("out.npy", "report.json", "measured.json", "errors.txt")
         )
@@ -275,7 +280,7 @@ class Bench:
             record["digest"] = hashlib.file_digest(result, "blake2b").hexdigest()[:16]
         self.records.append(record)
         say(f"  {name}: call {record['call']:.3g} s, process {record['whole']:.3g} s, {record['rss'] / 1e6:.0f} MB")
-        self.rate(record["digest"], target, source)
+        self.rate(record["digest"], target, source, case)
         return record
 
     def turns(self, programs: list[str], cases: list[Case]) -> None:
@@ -283,8 +288,8 @@ class Bench:
             case
         ) in cases:  # every case once, then again as time allows: the largest at two threads, then from the shortest on
             say(f"{case}")
-            source = self.source(case.cells, case.levels)
-            self.rate(report.untouched(case.cells, case.levels), source, source)
+            source = self.source(case)
+            self.rate(report.untouched(case.cells, case.levels, case.chemistries), source, source, case)
             for name in programs:
                 reason = self.fits(name, case)
                 if not reason:
@@ -345,6 +350,8 @@ def main() -> int:
         key=lambda o: (o[0], -o[1]),
     )
     cases = [Case(cells, levels, threads, mode) for cells, threads, levels, mode in order if levels <= cells // 2]
+    two = product(given.two_variables, sorted(given.threads, reverse=True), given.modes)
+    cases += [Case(cells, DONORS, threads, mode, CHEMISTRIES) for cells, threads, mode in two if cells]
     if not given.no_ops:
         bench.operations()
     bench.turns(programs, cases)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One run of a peer as a Python program: imports, reads, calls, writes. The call alone is timed inside.
 
-    call.py PROGRAM IN.npy META.tsv OUT.npy REPORT.json THREADS defaults|rounds
+    call.py PROGRAM IN.npy META.tsv OUT.npy REPORT.json THREADS defaults|rounds COLUMN,COLUMN
     call.py PROGRAM --probe                                    prints its version, or fails with the reason
 
 The report: {"call": seconds, "rounds": N, "objective": value or null}.
@@ -34,7 +34,7 @@ class Harmonypy:
         return Z, meta
 
     def call(self, Z, meta, threads, mode):
-        ran = self.run(Z, meta, ["batch"], verbose=False, ncores=threads, **forced(mode, "epsilon_harmony"))
+        ran = self.run(Z, meta, list(meta.columns), verbose=False, ncores=threads, **forced(mode, "epsilon_harmony"))
         return ran.Z_corr, len(ran.objective_harmony) - 1, float(ran.objective_harmony[-1])
 
 
@@ -71,7 +71,7 @@ class Unisono:
 
     def call(self, Z, meta, threads, mode):
         tol = {"tol": -1} if mode == "rounds" else {}
-        result = self.run(Z, meta["batch"], threads=threads, **tol)
+        result = self.run(Z, meta, threads=threads, **tol)
         return result.embedding, result.n_rounds, result.rounds[-1]["objective"] if result.rounds else None
 
 
@@ -99,13 +99,13 @@ def main(argv: list[str]) -> int:
             print(f"{type(reason).__name__}: {reason}", file=sys.stderr)
             return 1
         return 0
-    name, source, meta_path, target, report, threads, mode = argv
+    name, source, meta_path, target, report, threads, mode, columns = argv
     import numpy as np
     import pandas as pd
 
     program = PROGRAMS[name]()
     Z = np.load(source)
-    meta = pd.read_csv(meta_path, sep="\t", usecols=["batch"], dtype="category")
+    meta = pd.read_csv(meta_path, sep="\t", usecols=columns.split(","), dtype="category")
     Z, meta = program.prepare(Z, meta)
     start = time.perf_counter()
     corrected, rounds, objective = program.call(Z, meta, int(threads), mode)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # One run of the R package, the counterpart of call.py.
-#     Rscript harmony.R IN.npy META.tsv OUT.npy REPORT.json THREADS defaults|rounds
+#     Rscript harmony.R IN.npy META.tsv OUT.npy REPORT.json THREADS defaults|rounds COLUMN,COLUMN
 #     Rscript harmony.R --probe
 argv <- commandArgs(trailingOnly = TRUE)
 suppressPackageStartupMessages(library(harmony))
@@ -33,7 +33,7 @@ write_npy <- function(x, path) {
 Z <- read_npy(argv[1])
 meta <- read.delim(argv[2])
 start <- proc.time()[["elapsed"]]
-ran <- RunHarmony(Z, meta, "batch", return_object = TRUE, verbose = FALSE, ncores = as.integer(argv[5]),
+ran <- RunHarmony(Z, meta, strsplit(argv[7], ",")[[1]], return_object = TRUE, verbose = FALSE, ncores = as.integer(argv[5]),
                   early_stop = argv[6] != "rounds")
 corrected <- t(as.matrix(ran$Z_corr))
 seconds <- proc.time()[["elapsed"]] - start

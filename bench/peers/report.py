@@ -77,8 +77,17 @@ def of_trace(trace: dict) -> dict:
     }
 
 
-def untouched(cells: int, levels: int) -> str:
-    return f"before {cells} {levels}"
+def untouched(cells: int, levels: int, chemistries: int) -> str:
+    return f"before {cells} {levels}" + (f" {chemistries}" if chemistries > 1 else "")
+
+
+def sizes(levels: int, chemistries: int) -> str:
+    return f"{levels:,} x {chemistries}" if chemistries > 1 else f"{levels:,}"
+
+
+def mixing(rating: dict) -> str:
+    """iLISI of every batch variable."""
+    return " / ".join(f"{rating[what]:.4f}" for what in ("batch", "chemistry") if what in rating)
 
 
 def span(values: list[float], form) -> str:
@@ -100,7 +109,7 @@ def size(n: int) -> str:
 
 
 def key(record: dict) -> tuple:
-    return tuple(record[name] for name in ("cells", "levels", "mode", "threads"))
+    return tuple(record[name] for name in ("cells", "levels", "mode", "threads", "chemistries"))
 
 
 def good(bench) -> list[dict]:
@@ -122,7 +131,7 @@ def row(bench, records: list[dict], case: tuple, program: str) -> str:
     rating = bench.ratings.get(runs[-1]["digest"], {})
     cells = [
         size(case[0]),
-        f"{case[1]:,}",
+        sizes(case[1], case[4]),
         "ten rounds" if case[2] == "rounds" else case[2],
         str(case[3]),
         program,
@@ -134,7 +143,7 @@ def row(bench, records: list[dict], case: tuple, program: str) -> str:
         cells.append("1" if program == ONE_BY_ONE else span(values, times) if values else "")
     cells.append(f"{max(r['rss'] for r in runs) / 1e6:.0f}")
     cells += [str(runs[-1]["rounds"] or ""), "" if runs[-1]["objective"] is None else f"{runs[-1]['objective']:.2f}"]
-    cells += [f"{rating[what]:.4f}" if what in rating else "" for what in ("batch", "cell_type")]
+    cells += [mixing(rating), f"{rating['cell_type']:.4f}" if rating else ""]
     return "| " + " | ".join(cells) + " |"
 
 
@@ -159,7 +168,7 @@ def table(bench) -> list[str]:
         "cLISI",
     ]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for case in sorted({key(r) for r in records}, key=lambda c: (c[0], c[1], c[2], -c[3])):
+    for case in sorted({key(r) for r in records}, key=lambda c: (c[4], c[0], c[1], c[2], -c[3])):
         lines += [
             row(bench, records, case, p) for p in programs if any(key(r) == case and r["program"] == p for r in records)
         ]
@@ -167,14 +176,16 @@ def table(bench) -> list[str]:
 
 
 def before(bench) -> list[str]:
-    sets = sorted({(r["cells"], r["levels"]) for r in good(bench)})
+    sets = sorted({(r["chemistries"], r["cells"], r["levels"]) for r in good(bench)})
     rated = [
-        (c, levels, bench.ratings[untouched(c, levels)]) for c, levels in sets if untouched(c, levels) in bench.ratings
+        (c, sizes(levels, more), bench.ratings[untouched(c, levels, more)])
+        for more, c, levels in sets
+        if untouched(c, levels, more) in bench.ratings
     ]
     if not rated:
         return []
     lines = ["| cells | levels | iLISI before | cLISI before |", "|---|---|---|---|"]
-    return lines + [f"| {size(c)} | {levels:,} | {r['batch']:.4f} | {r['cell_type']:.4f} |" for c, levels, r in rated]
+    return lines + [f"| {size(c)} | {levels} | {mixing(r)} | {r['cell_type']:.4f} |" for c, levels, r in rated]
 
 
 def same_bytes(bench) -> list[str]:
@@ -184,7 +195,7 @@ def same_bytes(bench) -> list[str]:
         cases: dict[tuple, set] = {}
         for r in good(bench):
             if r["program"] == program:
-                cases.setdefault(key(r)[:3], set()).add(r["digest"])
+                cases.setdefault((*key(r)[:3], r["chemistries"]), set()).add(r["digest"])
         differ = sum(len(digests) > 1 for digests in cases.values())
         lines.append(f"{program} {'yes' if not differ else f'no, in {differ} of {len(cases)}'}")
     return [f"Same bytes at every number of threads and in every repeat: {'; '.join(lines)}."]
@@ -193,7 +204,7 @@ def same_bytes(bench) -> list[str]:
 def goals(bench) -> list[str]:
     lines = []
     for mode, name, goal in (("defaults", "at defaults", 20), ("rounds", "with ten rounds forced", 10)):
-        values = ratio(good(bench), (1000000, 10, mode, 2), "harmonypy", "call")
+        values = ratio(good(bench), (1000000, 10, mode, 2, 1), "harmonypy", "call")
         if values:
             met = "met" if median(values) >= goal else "missed"
             lines.append(
@@ -208,7 +219,11 @@ def floor(bench) -> list[str]:
     runs = [
         r
         for r in good(bench)
-        if r["program"] == ONE_BY_ONE and r["mode"] == "rounds" and r["levels"] == 10 and r["threads"] == 1
+        if r["program"] == ONE_BY_ONE
+        and r["mode"] == "rounds"
+        and r["levels"] == 10
+        and r["threads"] == 1
+        and r["chemistries"] == 1
     ]
     if not found or not runs:
         return []
@@ -262,7 +277,8 @@ def section(bench, command: str) -> str:
         f"Versions: {versions}; Python {platform.python_version()}.",
         "",
         "Data: `unisono simulate`, 50 dimensions, 30 types. A call is the function alone; a process also starts, imports, "
-        "reads `.npy` and labels, and writes. Times are medians (least-largest); x is the program's time over unisono's in "
+        "reads `.npy` and labels, and writes. Levels 20 x 3: two batch variables, donors and chemistries, with an iLISI for "
+        "each. Times are medians (least-largest); x is the program's time over unisono's in "
         f"the same turn. LISI: perplexity 30, exact neighbours, {bench.given.lisi:,} sampled cells; iLISI on the batch (higher "
         "mixes better), cLISI on the known cell type (1 is best). [README.md](README.md) has the rest.",
         "",
