@@ -132,6 +132,7 @@ int io_h5_open(struct io_h5_file *file, const char *path)
     if (file->id >= 0)
         return 0;
     const char *why = io_h5_reason();
+    failures.count = failures.of_system = 0; /* what follows says it all */
     if (strcmp(why, strerror(EAGAIN)) == 0)
         return io_fail("%s: is locked: another program has it open for writing; close it there, then run again", path);
     if (strstr(why, "already open for write"))
