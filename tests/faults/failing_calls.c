@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Preloaded into a program (LD_PRELOAD), counts what it asks the system for while main runs, and makes one of these calls fail:
  *
- *     FAULTS_LIST=FILE    write a line for every call: its number from 1, its kind, its function, a hash of who called
+ *     FAULTS_LIST=FILE    write a line for every call: its number from 1, its kind, its function, a hash of who called, and
+ *                         whether that is HDF5
  *     FAULTS_AT=N         call N fails
  *     FAULTS_HOW=once     it alone (the default)
  *                stay     so do all later ones of its kind: a full disk, no memory left
  *                short    it is not failed but moves one byte only (reads and writes)
  *                signal   it is interrupted by a signal (reads, writes, opens)
+ *                stop     the process stops before it, until SIGCONT, and it goes on as it would have
  *     FAULTS_WHERE=FILE   write who made the call that failed, and what main leaves open at its end
  *
- * Numbers are the same in every run of a program that asks for the same things. Unlinking and freeing never fail.
+ * Numbers are the same in every run of a program that asks for the same things. A child that it forks counts on, but what it
+ * becomes by exec does not. Unlinking and freeing never fail.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -17,7 +20,9 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -25,24 +30,33 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum kind { ALLOCATE, OPEN, READ, WRITE, SYNC, RENAME, TRUNCATE, CLOSE, THREAD, LOOK, N_KINDS };
-static const char *const kind_names[N_KINDS] = {"allocate", "open",     "read",  "write",  "sync",
-                                                "rename",   "truncate", "close", "thread", "look"};
-static const int reasons[N_KINDS] = {ENOMEM, EMFILE, EIO, ENOSPC, EIO, EIO, EIO, EIO, EAGAIN, EACCES};
+enum kind { ALLOCATE, OPEN, READ, WRITE, SYNC, RENAME, TRUNCATE, CLOSE, THREAD, PROCESS, LOOK, N_KINDS };
+static const char *const kind_names[N_KINDS] = {"allocate", "open",  "read",   "write",   "sync", "rename",
+                                                "truncate", "close", "thread", "process", "look"};
+static const int reasons[N_KINDS] = {ENOMEM, EMFILE, EIO, ENOSPC, EIO, EIO, EIO, EIO, EAGAIN, EAGAIN, EACCES};
 
-enum how { ONCE, STAY, SHORT, SIGNAL };
-enum { MOST_CALLS = 1 << 20, DEPTH = 96, OWN_FRAMES = 2, INNERMOST = 4, OURS = 3 };
+enum how { ONCE, STAY, SHORT, SIGNAL, STOP };
+enum { MOST_CALLS = 1 << 20, DEPTH = 96, INNERMOST = 4, OURS = 3 };
 
+/* Shared with children. The report lies in FAULTS_WHERE: it needs no call that a child might no longer be allowed, and outlives a
+ * crash. */
+static struct state {
+    atomic_long n_calls;
+    atomic_int in_hdf5; /* the call that failed was its */
+    atomic_int failing; /* 1 + the kind that stays failing */
+} * state;
 static struct call {
     const char *function;
     uint64_t caller;
-    int kind;
+    int kind, by_hdf5;
 } * calls; /* (MOST_CALLS), where they are listed */
-static atomic_long n_calls;
-static atomic_int counting, failing = -1; /* the kind that stays failing */
+enum { REPORT = 1 << 14 };
+static char *report; /* (REPORT), text */
+static int counting;
 static long fail_at;
 static enum how how;
 static int (*real_main)(int, char **, char **);
@@ -57,12 +71,63 @@ static void *next(void **kept, const char *name)
     return *kept;
 }
 
-static int report_open(const char *variable, int flags)
+/* What is loaded as main begins. dladdr would tell the same, a hundred times slower. */
+enum { MOST_MODULES = 128 };
+static struct module {
+    uintptr_t base, begin, end;
+    int hdf5;
+} modules[MOST_MODULES];
+static int n_modules;
+
+static int add_module(struct dl_phdr_info *info, size_t size, void *unused)
 {
-    const char *path = getenv(variable);
-    static void *real_open;
-    return path ? ((int (*)(const char *, int, ...))next(&real_open, "open"))(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666)
-                : -1;
+    (void)size;
+    (void)unused;
+    for (int i = 0; i < info->dlpi_phnum && n_modules < MOST_MODULES; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        uintptr_t begin = info->dlpi_addr + part->p_vaddr;
+        if (part->p_type == PT_LOAD && (part->p_flags & PF_X))
+            modules[n_modules++] =
+                (struct module){info->dlpi_addr, begin, begin + part->p_memsz, strstr(info->dlpi_name, "libhdf5") != NULL};
+    }
+    return 0;
+}
+
+static const struct module *module_of(const void *address)
+{
+    static const struct module none;
+    for (int i = 0; i < n_modules; i++)
+        if ((uintptr_t)address >= modules[i].begin && (uintptr_t)address < modules[i].end)
+            return &modules[i];
+    return &none;
+}
+
+static int is_hdf5(const void *address)
+{
+    return module_of(address)->hdf5;
+}
+
+/* A frame of this file, of which there are one to three above the program's. */
+static int is_own(const void *address)
+{
+    return module_of(address) == module_of((void *)(uintptr_t)is_own);
+}
+
+static void *shared(int fd, size_t size)
+{
+    void *block = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
+    return block == MAP_FAILED ? NULL : block;
+}
+
+static void add_to_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void add_to_report(const char *format, ...)
+{
+    va_list arguments;
+    size_t used = report ? strlen(report) : 0;
+    va_start(arguments, format);
+    if (report)
+        vsnprintf(report + used, REPORT - used, format, arguments);
+    va_end(arguments);
 }
 
 static uint64_t mixed(uint64_t hash, uint64_t value)
@@ -75,50 +140,53 @@ static uint64_t mixed(uint64_t hash, uint64_t value)
 static uint64_t hash_of_callers(void *const *frame, int n)
 {
     uint64_t hash = 0xcbf29ce484222325;
-    Dl_info program, info;
+    const struct module *program = module_of((void *)(uintptr_t)real_main);
     int ours = 0;
-    dladdr((void *)(uintptr_t)real_main, &program);
-    for (int i = OWN_FRAMES; i < n && (i < OWN_FRAMES + INNERMOST || ours < OURS); i++) {
-        if (!dladdr(frame[i], &info))
-            continue;
-        int in_program = info.dli_fbase == program.dli_fbase;
-        ours += in_program;
-        if (in_program || i < OWN_FRAMES + INNERMOST)
-            hash = mixed(hash, (uint64_t)((char *)frame[i] - (char *)info.dli_fbase));
+    for (int i = 0; i < n && (i < INNERMOST || ours < OURS); i++) {
+        const struct module *module = module_of(frame[i]);
+        ours += module == program;
+        if (module == program || i < INNERMOST)
+            hash = mixed(hash, (uintptr_t)frame[i] - module->base);
     }
     return hash;
 }
 
 static void report_failure(long number, const char *function, void *const *frame, int n)
 {
-    int fd = report_open("FAULTS_WHERE", O_TRUNC);
-    if (fd < 0)
-        return;
-    dprintf(fd, "call %ld, %s\n", number, function);
-    backtrace_symbols_fd(frame + OWN_FRAMES, n - OWN_FRAMES, fd);
-    close(fd);
+    Dl_info info;
+    add_to_report("call %ld, %s\n", number, function);
+    for (int i = 0; i < n; i++)
+        if (dladdr(frame[i], &info))
+            add_to_report("%s+0x%lx %s\n", info.dli_fname, (unsigned long)((char *)frame[i] - (char *)info.dli_fbase),
+                          info.dli_sname ? info.dli_sname : "");
 }
 
 /* What becomes of this call: 0 nothing, else SHORT, SIGNAL or failure (-1). */
 static __attribute__((noinline)) int fate(enum kind kind, const char *function)
 {
-    if (!atomic_load(&counting) || inside)
+    if (!counting || inside)
         return 0;
-    long number = atomic_fetch_add(&n_calls, 1) + 1;
+    long number = atomic_fetch_add(&state->n_calls, 1) + 1;
     int fails = number == fail_at;
     if (!fails && !calls)
-        return atomic_load(&failing) == (int)kind ? -1 : 0;
-    void *frame[DEPTH];
+        return atomic_load(&state->failing) == 1 + (int)kind ? -1 : 0;
+    void *frames[DEPTH], **frame = frames;
     inside++;
-    int n = backtrace(frame, DEPTH);
+    int n = backtrace(frames, DEPTH);
+    for (; n > 1 && is_own(frame[0]); frame++)
+        n--;
     if (calls && number <= MOST_CALLS)
-        calls[number - 1] = (struct call){function, hash_of_callers(frame, n), (int)kind};
-    if (fails)
+        calls[number - 1] = (struct call){function, hash_of_callers(frame, n), (int)kind, is_hdf5(frame[0])};
+    if (fails) {
+        state->in_hdf5 = is_hdf5(frame[0]);
         report_failure(number, function, frame, n);
+    }
     inside--;
     if (fails && how == STAY)
-        atomic_store(&failing, (int)kind);
-    return !fails ? 0 : how == SHORT || how == SIGNAL ? (int)how : -1;
+        atomic_store(&state->failing, 1 + (int)kind);
+    if (fails && how == STOP)
+        raise(SIGSTOP);
+    return !fails || how == STOP ? 0 : how == SHORT || how == SIGNAL ? (int)how : -1;
 }
 
 /* ---- what main leaves, and the list ---------------------------------------------------------------------------------------- */
@@ -134,33 +202,39 @@ static int open_files(void)
 /* Files, groups, datasets, types and attributes that HDF5 still has open; 0 where the program has no HDF5. */
 static long open_objects(void)
 {
-    void *count = dlsym(RTLD_DEFAULT, "H5Fget_obj_count");
+    void *count = dlsym(RTLD_DEFAULT, "H5Fget_obj_count"), *quiet = dlsym(RTLD_DEFAULT, "H5Eset_auto2");
     enum { ALL = 0x1f };
+    if (quiet)
+        ((int (*)(int64_t, void *, void *))quiet)(0, NULL, NULL);
     return count ? ((long (*)(int64_t, unsigned))count)(ALL, ALL) : 0;
+}
+
+static void write_list(const char *path)
+{
+    FILE *list = fopen(path, "w");
+    long total = atomic_load(&state->n_calls);
+    for (long i = 0; list && i < total && i < MOST_CALLS; i++)
+        fprintf(list, "%ld %s %s %016llx %s\n", i + 1, kind_names[calls[i].kind], calls[i].function,
+                (unsigned long long)calls[i].caller, calls[i].by_hdf5 ? "hdf5" : "ours");
+    if (list)
+        fclose(list);
 }
 
 static int counted_main(int argc, char **argv, char **environment)
 {
     void *frame[4];
     backtrace(frame, 4); /* takes memory the first time */
+    dl_iterate_phdr(add_module, NULL);
     int before = open_files();
-    atomic_store(&counting, 1);
+    counting = 1;
     int status = real_main(argc, argv, environment);
-    atomic_store(&counting, 0);
-    int list = report_open("FAULTS_LIST", O_TRUNC), where = report_open("FAULTS_WHERE", O_APPEND);
-    long total = atomic_load(&n_calls);
-    for (long i = 0; list >= 0 && i < total && i < MOST_CALLS; i++)
-        dprintf(list, "%ld %s %s %016llx\n", i + 1, kind_names[calls[i].kind], calls[i].function,
-                (unsigned long long)calls[i].caller);
-    if (list >= 0)
-        close(list);
-    if (where >= 0) {
-        int files = open_files() - before - 1;
-        long objects = open_objects();
-        if (files > 0 || objects > 0)
-            dprintf(where, "LEFT OPEN: %d files, %ld objects of HDF5\n", files, objects);
-        close(where);
-    }
+    counting = 0;
+    int files = open_files() - before;
+    long objects = state->in_hdf5 ? 0 : open_objects(); /* what HDF5 keeps after a failure of its own is its business */
+    if (files > 0 || objects > 0)
+        add_to_report("LEFT OPEN: %d files, %ld objects of HDF5\n", files, objects);
+    if (calls)
+        write_list(getenv("FAULTS_LIST"));
     return status;
 }
 
@@ -169,11 +243,21 @@ int __libc_start_main(int (*given)(int, char **, char **), int argc, char **argv
                       void (*end_loader)(void), void *stack)
 {
     static void *real;
-    const char *at = getenv("FAULTS_AT"), *word = getenv("FAULTS_HOW");
+    const char *at = getenv("FAULTS_AT"), *word = getenv("FAULTS_HOW"), *where = getenv("FAULTS_WHERE");
     fail_at = at ? atol(at) : 0;
-    how = !word || !strcmp(word, "once") ? ONCE : !strcmp(word, "stay") ? STAY : !strcmp(word, "short") ? SHORT : SIGNAL;
+    how = !word || !strcmp(word, "once") ? ONCE
+          : !strcmp(word, "stay")        ? STAY
+          : !strcmp(word, "short")       ? SHORT
+          : !strcmp(word, "stop")        ? STOP
+                                         : SIGNAL;
+    int fd = where ? open(where, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;
+    if (fd >= 0 && !ftruncate(fd, REPORT))
+        report = shared(fd, REPORT);
+    if (fd >= 0)
+        close(fd);
+    state = shared(-1, sizeof *state);
     if (getenv("FAULTS_LIST"))
-        calls = mmap(NULL, MOST_CALLS * sizeof *calls, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        calls = shared(-1, MOST_CALLS * sizeof *calls);
     real_main = given;
     next(&real, "__libc_start_main");
     return ((__typeof__(&__libc_start_main))real)(counted_main, argc, argv, begin, end, end_loader, stack);
@@ -353,6 +437,28 @@ ssize_t copy_file_range(int from, off64_t *from_at, int to, off64_t *to_at, size
     return REAL(copy_file_range, from, from_at, to, to_at, (size_t)some, flags);
 }
 
+ssize_t send(int fd, const void *bytes, size_t count, int flags)
+{
+    MOVES(WRITE, count)
+    return REAL(send, fd, bytes, (size_t)some, flags);
+}
+
+ssize_t recv(int fd, void *bytes, size_t count, int flags)
+{
+    MOVES(READ, count)
+    return REAL(recv, fd, bytes, (size_t)some, flags);
+}
+
+/* A stream has its own answer to short reads and to signals. */
+size_t fread(void *bytes, size_t size, size_t count, FILE *stream)
+{
+    if (fate(READ, __func__) == -1) {
+        errno = EIO;
+        return 0;
+    }
+    return REAL(fread, bytes, size, count, stream);
+}
+
 int posix_fallocate(int fd, off_t offset, off_t size)
 {
     int what = fate(WRITE, __func__);
@@ -417,6 +523,18 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     return REAL(pthread_create, thread, attributes, begin, argument);
 }
 
+pid_t fork(void)
+{
+    FAILS(PROCESS, -1)
+    return REAL(fork);
+}
+
+int socketpair(int domain, int type, int protocol, int ends[2])
+{
+    FAILS(OPEN, -1)
+    return REAL(socketpair, domain, type, protocol, ends);
+}
+
 int stat(const char *path, struct stat *info)
 {
     FAILS(LOOK, -1)
@@ -445,6 +563,28 @@ char *realpath(const char *path, char *real_path)
 {
     FAILS(LOOK, NULL)
     return REAL(realpath, path, real_path);
+}
+
+/* What the compiler calls instead where it knows the size of an array. */
+size_t __fread_chk(void *, size_t, size_t, size_t, FILE *);
+size_t __fread_chk(void *bytes, size_t room, size_t size, size_t count, FILE *stream)
+{
+    (void)room;
+    return fread(bytes, size, count, stream);
+}
+
+ssize_t __read_chk(int, void *, size_t, size_t);
+ssize_t __read_chk(int fd, void *bytes, size_t count, size_t room)
+{
+    (void)room;
+    return read(fd, bytes, count);
+}
+
+char *__realpath_chk(const char *, char *, size_t);
+char *__realpath_chk(const char *path, char *real_path, size_t room)
+{
+    (void)room;
+    return realpath(path, real_path);
 }
 
 ssize_t readlink(const char *path, char *text, size_t size)

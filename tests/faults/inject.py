@@ -17,6 +17,7 @@ import concurrent.futures
 import hashlib
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,7 @@ import tempfile
 import threading
 
 TIME_LIMIT = 60
+DONE = r"unisono: \d+ cells x "
 HERE = os.path.dirname(os.path.abspath(__file__))
 DATA = os.path.join(HERE, "..", "data")
 HOWS = {"allocate": ["once", "stay"], "write": ["once", "stay", "short", "signal"], "read": ["once", "short", "signal"]}
@@ -33,7 +35,7 @@ SMALL = ["--clusters", "5", "--max-rounds", "2", "--threads", "2"]
 CASES = {
     "h5ad": ["integrate", "s.h5ad", "--batch", "batch", "-f", "-o", "out.h5ad", "--trace", "t.json"] + SMALL,
     "in-place": ["integrate", "s.h5ad", "--batch", "batch", "--batch", "cell_type", "--in-place"] + SMALL,
-    "older": ["integrate", "older.h5ad", "--batch", "batch", "-o", "new.h5ad"] + SMALL,
+    "older": ["integrate", "older.h5ad", "--batch", "batch", "--missing", "level", "-o", "new.h5ad"] + SMALL,
     "npy": ["integrate", "s.npy", "--meta", "m.tsv", "--batch", "batch", "--centroids", "c.npy", "-o", "new.npy", "--model", "new.npz",
             "--max-rounds", "2", "--threads", "2"],
     "low-memory": ["integrate", "s.h5ad", "--batch", "batch", "-o", "new.npy", "--low-memory"] + SMALL,
@@ -140,69 +142,73 @@ class Faults:
     def where(folder):
         try:
             with open(os.path.join(folder, ".where"), errors="replace") as f:
-                return f.read()
+                return f.read().rstrip("\0")
         except OSError:
             return ""
 
-    def judge(self, case, status, out, err, found, where):
+    def judge(self, case, kind, status, out, err, found, where):
         """What is wrong, or None."""
         good, good_out = self.goods[case]
         lines = err.splitlines()
-        sentences = [s for s in lines if s.startswith("unisono: ") and not s.startswith("unisono: warning: ")]
+        sentences = [s for s in lines if s.startswith("unisono: ") and not s.startswith("unisono: warning: ") and not re.match(DONE, s)]
         if status not in (0, 1):
             return "status %s" % status
         if [s for s in lines if not s.startswith("unisono: ")]:
             return "stderr holds more than sentences"
         if status == 1 and (len(sentences) != 1 or sentences[0].rstrip().endswith(":")):
             return "%d sentences" % len(sentences)
-        if status == 1 and any(word in sentences[0] for word in ("Success", "(null)", "no reason")):
+        if status == 1 and any(word in sentences[0] for word in ("Success", "(null)")):
             return "a sentence without a reason"
         if "LEFT OPEN" in where:
             return "left open"
         for name in set(found) | set(self.old) | set(good):
             is_good = name in found and (found[name] == good.get(name) or name in TIMES_IN)
+            if kind == "thread" and name.endswith(".h5ad"):
+                continue  # which says how many threads there were
             if not is_good and (status == 0 or found.get(name) != self.old.get(name)):
                 return "%s is %s" % (name, "missing" if name not in found else "neither old nor new")
         if status == 0 and case != "dry-run" and out != good_out:
             return "another answer on stdout"
         return None
 
-    def one(self, case, number, function, how):
+    def one(self, case, number, kind, function, how):
         folder = self.fresh()
         status, out, err = self.run(case, folder, FAULTS_AT=str(number), FAULTS_HOW=how)
         where = self.where(folder)
-        wrong = self.judge(case, status, out, err, self.left(folder), where)
-        if not wrong and not where:
-            wrong = "call %s was never reached" % number
+        wrong = self.judge(case, kind, status, out, err, self.left(folder), where)
+        reached = bool(where)
         shutil.rmtree(folder)
         if wrong:
             with self.lock:
                 print("FAILED %s: call %s (%s, %s): %s" % (case, number, function, how, wrong))
                 print("    FAULTS_AT=%s FAULTS_HOW=%s LD_PRELOAD=%s unisono %s" % (number, how, self.options.shim, " ".join(CASES[case])))
-                print("".join("    | %s\n" % line for line in err.splitlines()[:30] + where.splitlines()), end="", flush=True)
-        return case, how, status, not wrong
+                print("".join("    | %s\n" % line for line in err.splitlines()[:8] + where.splitlines()), end="", flush=True)
+        return case, reached, status, not wrong
 
 
 def chosen(faults, options):
     """(case, number, function, how) of what is to be tried; says how much there is."""
-    seen, work = set(), []
+    seen, work, ours = set(), [], []
     total = places = 0
     for case in options.case or CASES:
-        for number, kind, function, caller in faults.good(case):
+        for number, kind, function, caller, by in faults.good(case):
+            if options.by and by != options.by or options.kind and kind != options.kind:
+                continue
             total += 1
             new = (kind, function, caller) not in seen
             seen.add((kind, function, caller))
             places += new
             if new or options.every:
-                work += [(case, number, function, how) for how in (HOWS.get(kind, ["once"]) if new else ["once"])]
+                ours += [by == "ours" or kind != "allocate"] * len(HOWS.get(kind, ["once"]) if new else ["once"])
+                work += [(case, number, kind, function, how) for how in (HOWS.get(kind, ["once"]) if new else ["once"])]
     print("%d calls from %d places in %d cases; %d failures to be tried" % (total, places, len(options.case or CASES), len(work)))
     if options.most and len(work) > options.most:
-        # What is rare is what is ours: half of the share goes to all but allocations.
+        # HDF5's own allocations are nine in ten: half of the share goes to the others.
         random.seed(options.seed)
-        rare = [w for w in work if w[2] not in ("malloc", "strdup", "calloc", "realloc")]
-        rest = [w for w in work if w[2] in ("malloc", "strdup", "calloc", "realloc")]
-        rare = random.sample(rare, min(len(rare), options.most // 2))
-        work = rare + random.sample(rest, min(len(rest), options.most - len(rare)))
+        first = [w for w, is_ours in zip(work, ours) if is_ours]
+        rest = [w for w, is_ours in zip(work, ours) if not is_ours]
+        first = random.sample(first, min(len(first), max(options.most // 2, options.most - len(rest))))
+        work = first + random.sample(rest, min(len(rest), options.most - len(first)))
         print("of which %d, drawn with seed %d" % (len(work), options.seed))
     sys.stdout.flush()
     return work
@@ -214,6 +220,8 @@ def main():
     parser.add_argument("--library", required=True, help="the program made of library_calls.c")
     parser.add_argument("--shim", required=True, help="the library made of failing_calls.c")
     parser.add_argument("--case", action="append", choices=list(CASES))
+    parser.add_argument("--kind", help="calls of this kind only")
+    parser.add_argument("--by", choices=["hdf5", "ours"], help="calls made by HDF5, or by all else, only")
     parser.add_argument("--most", type=int, default=0, help="failures to try, drawn at random; 0: all")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--every", action="store_true", help="every call, not the first from each place only")
@@ -232,9 +240,13 @@ def main():
         mine = [r for r in results if r[0] == case]
         print("%-12s %6d tried, %6d ended with a sentence, %6d went on and gave the same result, %d failed" %
               (case, len(mine), sum(r[2] == 1 for r in mine), sum(r[2] == 0 for r in mine), sum(not r[3] for r in mine)))
+    # Parent and child at work at once do not count in the same order in every run.
+    missed = sum(not r[1] for r in results)
+    if missed:
+        print("%d calls were not reached" % missed)
     bad = sum(not r[3] for r in results)
     print("%d passed, %d failed" % (len(results) - bad, bad))
-    return 1 if bad or not results else 0
+    return 1 if bad or not results or missed > len(results) // 20 else 0
 
 
 if __name__ == "__main__":
