@@ -242,7 +242,7 @@ __device__ __forceinline__ void make_base(const uni_cuda_view &v, const pass &p,
 template <int KT, int DT, int SINGLE, int DAMPED>
 __device__ __forceinline__ void warp_tiles(const uni_cuda_view &v, const pass &p, uint32_t from, uint32_t to, stage &st,
                                            const char *smem, const uint4 *W, const uint4 *Y, const float2 *logit,
-                                           float (&sum)[KT][2], int &piece, double *fit)
+                                           const float *tables, float (&sum)[KT][2], int &piece, double *fit)
 {
     int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     uni_cuda_tile tile = {0, 0}, next = from < to ? v.tile[from] : tile;
@@ -269,7 +269,7 @@ __device__ __forceinline__ void warp_tiles(const uni_cuda_view &v, const pass &p
             take_rows<KT, SINGLE>(r, smem + WARPS * TILE * v.Dz * 4 + (int)(threadIdx.x / 32) * TILE * v.Kp * (SINGLE ? 4 : 2),
                                   v.Kp, g, t, low, high);
             if (DAMPED)
-                mix<KT>(r, v, now, tile.row + g, tile.row + rows - 1, t);
+                mix<KT>(r, v, tables, tile.row + g, tile.row + rows - 1, t);
             else
                 penalise<KT>(r, v.pen + (int64_t)now * v.Kp, v.Kp, t);
             product<KT, DT>(z, r, W, lane);
@@ -297,6 +297,7 @@ __global__ void __launch_bounds__(WARPS * 32, 1) assign_kernel(uni_cuda_view v, 
     uint4 *W = (uint4 *)smem, *Y = W + W_WORDS;
     float2 *logit = (float2 *)(Y + Y_WORDS);
     char *rows = (char *)(logit + 8 * KT);
+    float *tables = (float *)(rows + WARPS * TILE * (v.Dz * 4 + v.Kp * (SINGLE ? 4 : 2)));
     int warp = threadIdx.x / 32, piece = -1;
     float sum[KT][2];
     double fit[2] = {0, 0};
@@ -321,10 +322,12 @@ __global__ void __launch_bounds__(WARPS * 32, 1) assign_kernel(uni_cuda_view v, 
             __syncthreads();
             for (int i = threadIdx.x; i < W_WORDS; i += WARPS * 32)
                 W[i] = v.W_fragments[(int64_t)g * W_WORDS + i];
+            if (DAMPED)
+                take_tables<KT>(tables, v, v.tile[at].packed >> 5);
             __syncthreads();
         }
         warp_tiles<KT, DT, SINGLE, DAMPED>(v, p, at + (stop - at) * warp / WARPS, at + (stop - at) * (warp + 1) / WARPS, st, rows,
-                                           W, Y, logit, sum, piece, fit);
+                                           W, Y, logit, tables, sum, piece, fit);
         at = stop;
     }
     if (piece >= 0)
@@ -340,7 +343,8 @@ template <int KT, int DT, int SINGLE> static int launch(const struct uni_cuda *c
 {
     auto kernel = c->v.damped ? assign_kernel<KT, DT, SINGLE, 1> : assign_kernel<KT, DT, SINGLE, 0>;
     size_t bytes = ((size_t)((KT + 1) / 2 * DT + (DT + 1) / 2 * KT) * 32) * 16 + 64 * KT +
-                   (size_t)(WARPS * TILE) * (size_t)(c->v.Dz * 4 + c->v.Kp * (SINGLE ? 4 : 2));
+                   (size_t)(WARPS * TILE) * (size_t)(c->v.Dz * 4 + c->v.Kp * (SINGLE ? 4 : 2)) +
+                   (c->v.damped ? sizeof(float) * (size_t)table_floats<KT>(c->v.recipe) : 0);
     int err = CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     if (err)
         return err;

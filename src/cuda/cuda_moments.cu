@@ -4,9 +4,7 @@
    split in two halves: with R in one, the error of S would move the next round's base by more than its own rounding does. Tensor
    cores truncate when they add, so their sums are taken over into float32 registers after every 128 cells, and into 64-bit
    integers after 16,384. */
-#include "cuda_backend.h"
-#include "cuda_columns.cuh"
-#include "cuda_device.cuh"
+#include "cuda_rows.cuh"
 
 enum { WARPS = 8, TURNS = 128 /* of WARPS tiles, before the float32 sums are given away */ };
 
@@ -89,14 +87,21 @@ template <int KT> __device__ __forceinline__ void penalise(float (&r)[4][KT], co
     }
 }
 
-/* The same of the damped update. Some tables' scales are kept in registers. */
-template <int KT> __device__ __forceinline__ void mix(float (&r)[4][KT], const uni_cuda_view &v, uni_cuda_tile tile, int g, int t)
+/* The same of the damped update */
+template <int KT>
+__device__ __forceinline__ void mix(float (&r)[4][KT], const uni_cuda_view &v, const float *tables, uni_cuda_tile tile, int g,
+                                    int t)
 {
-    enum { KEPT = 4 };
-    const uni_cuda_recipe &recipe = v.recipe;
-    const int piece = tile.packed >> 5, n = tile.packed & 31;
-    float base[4], w[KEPT][4];
+    const float share = v.recipe.share[0] * R_SCALE;
+    float base[4], w[KEPT_TABLES][4];
     uint32_t row[4];
+#pragma unroll
+    for (int c = 0; c < 4; c++) {
+        row[c] = tile.row + min(2 * t + c % 2 + 8 * (c / 2), (int)(tile.packed & 31) - 1);
+#pragma unroll
+        for (int i = 0; i < KEPT_TABLES; i++)
+            w[i][c] = scale_at(v, i + 1, row[c]);
+    }
 #pragma unroll
     for (int c = 0; c < 4; c++) {
         float s = 0;
@@ -104,31 +109,22 @@ template <int KT> __device__ __forceinline__ void mix(float (&r)[4][KT], const u
         for (int j = 0; j < KT; j++)
             s += r[c][j];
         s = sum_over_g(s);
-        base[c] = s > 0 ? recipe.share[0] * R_SCALE / s : 0;
-        row[c] = tile.row + min(2 * t + c % 2 + 8 * (c / 2), n - 1);
-#pragma unroll
-        for (int i = 0; i < KEPT; i++)
-            w[i][c] =
-                i + 1 < recipe.n ? recipe.share[i + 1] * R_SCALE * __ldg(v.row_scale + recipe.slot[i + 1] * v.N + row[c]) : 0;
+        base[c] = s > 0 ? share / s : 0;
     }
 #pragma unroll
     for (int j = 0; j < KT; j++) {
-        int k = moments_column(KT, j, g);
+        const float *P = tables + moments_column(KT, j, g);
         float q[4] = {base[0], base[1], base[2], base[3]};
-        if (k >= v.Kp)
-            continue;
 #pragma unroll
-        for (int i = 0; i < KEPT; i++) {
-            float P = i + 1 < recipe.n ? __ldg(v.pen + ((int64_t)recipe.slot[i + 1] * v.P + piece) * v.Kp + k) : 0;
+        for (int i = 0; i < KEPT_TABLES; i++) {
+            float p = P[i * 8 * KT];
 #pragma unroll
             for (int c = 0; c < 4; c++)
-                q[c] += P * w[i][c];
+                q[c] += p * w[i][c];
         }
-        for (int i = KEPT + 1; i < recipe.n; i++) {
-            float P = __ldg(v.pen + ((int64_t)recipe.slot[i] * v.P + piece) * v.Kp + k) * recipe.share[i] * R_SCALE;
+        for (int i = KEPT_TABLES; i < v.recipe.n - 1; i++)
             for (int c = 0; c < 4; c++)
-                q[c] += P * __ldg(v.row_scale + recipe.slot[i] * v.N + row[c]);
-        }
+                q[c] += P[i * 8 * KT] * scale_at(v, i + 1, row[c]);
 #pragma unroll
         for (int c = 0; c < 4; c++)
             r[c][j] *= q[c];
@@ -137,7 +133,7 @@ template <int KT> __device__ __forceinline__ void mix(float (&r)[4][KT], const u
 
 /* R R_SCALE of four cells as second factors: tile j's fragment of 16 cells x 8 clusters */
 template <int KT, int SINGLE, int DAMPED>
-__device__ __forceinline__ void make_R(uint4 *to, const uni_cuda_view &v, uni_cuda_tile tile, int lane)
+__device__ __forceinline__ void make_R(uint4 *to, const uni_cuda_view &v, const float *tables, uni_cuda_tile tile, int lane)
 {
     int g = lane / 4, t = lane % 4, n = tile.packed & 31;
     float r[4][KT];
@@ -147,7 +143,7 @@ __device__ __forceinline__ void make_R(uint4 *to, const uni_cuda_view &v, uni_cu
         take_cell<KT, SINGLE>(r[c], v, tile.row + cell, cell < n, g);
     }
     if (DAMPED)
-        mix<KT>(r, v, tile, g, t);
+        mix<KT>(r, v, tables, tile, g, t);
     else
         penalise<KT>(r, v, tile.packed >> 5, g);
 #pragma unroll
@@ -207,6 +203,7 @@ __global__ void __launch_bounds__(WARPS * 32, SINGLE ? 1 : 2) moments_kernel(uni
     extern __shared__ __align__(16) uint4 smem[];
     constexpr int R_WORDS = KT * 32, Z_WORDS = MT * 64, NH = (KT + WARPS / MT - 1) / (WARPS / MT);
     uint4 *R = smem, *Z = smem + WARPS * R_WORDS;
+    float *tables = (float *)(Z + WARPS * Z_WORDS);
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, m = warp % MT, first = warp / MT * NH, turn = 0;
     uint32_t at = (uint32_t)((uint64_t)v.tiles * blockIdx.x / gridDim.x),
              end = (uint32_t)((uint64_t)v.tiles * (blockIdx.x + 1) / gridDim.x);
@@ -217,11 +214,15 @@ __global__ void __launch_bounds__(WARPS * 32, SINGLE ? 1 : 2) moments_kernel(uni
     while (at < end) {
         int group = v.piece[v.tile[at].packed >> 5].group;
         uint32_t stop = min(end, v.group_tile[group + 1]);
+        if (DAMPED) { /* nobody uses those of the group before: all have passed the barrier after its last products */
+            take_tables<KT>(tables, v, v.tile[at].packed >> 5);
+            __syncthreads();
+        }
         for (; at < stop; at += WARPS) {
             int tiles = (int)min(stop - at, (uint32_t)WARPS);
             if (warp < tiles) {
                 uni_cuda_tile tile = v.tile[at + warp];
-                make_R<KT, SINGLE, DAMPED>(R + warp * R_WORDS, v, tile, lane);
+                make_R<KT, SINGLE, DAMPED>(R + warp * R_WORDS, v, tables, tile, lane);
                 make_Z<MT>(Z + warp * Z_WORDS, v, tile, Z_scale, lane);
             }
             __syncthreads();
@@ -269,7 +270,7 @@ __global__ void __launch_bounds__(WARPS * 32, SINGLE ? 1 : 2) moments_kernel(uni
 template <int KT, int MT, int SINGLE> static int launch(const struct uni_cuda *c, cudaStream_t stream)
 {
     auto kernel = c->v.damped ? moments_kernel<KT, MT, SINGLE, 1> : moments_kernel<KT, MT, SINGLE, 0>;
-    int bytes = WARPS * (KT * 32 + MT * 64) * 16;
+    int bytes = WARPS * (KT * 32 + MT * 64) * 16 + (c->v.damped ? (int)sizeof(float) * table_floats<KT>(c->v.recipe) : 0);
     int err = CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     if (err)
         return err;

@@ -124,46 +124,60 @@ template <int KT> __device__ __forceinline__ void penalise(float (&r)[KT][4], co
         r[j][0] *= f0, r[j][1] *= f0, r[j][2] *= f1, r[j][3] *= f1;
 }
 
-/* The same of the damped update; row: that of the thread's first two numbers, `last` the tile's last. Some tables' scales are
-   kept in registers. */
-template <int KT>
-__device__ __forceinline__ void mix(float (&r)[KT][4], const uni_cuda_view &v, int piece, uint32_t row, uint32_t last, int t)
+/* ---- the damped update ---------------------------------------------------------------------------------------------------- */
+
+enum { KEPT_TABLES = 4 /* their scales of a row are kept in registers */ };
+
+/* Room for the tables of a piece: rows of 8 KT. */
+template <int KT> __host__ __device__ __forceinline__ int table_floats(const uni_cuda_recipe &recipe)
 {
-    enum { KEPT = 4 };
-    const uni_cuda_recipe &recipe = v.recipe;
+    return (recipe.n - 1 > KEPT_TABLES ? recipe.n - 1 : (int)KEPT_TABLES) * 8 * KT;
+}
+
+/* A piece's tables times their shares and R_SCALE, into shared memory; zeros where there are fewer than KEPT_TABLES. */
+template <int KT> __device__ __forceinline__ void take_tables(float *tables, const uni_cuda_view &v, int piece)
+{
+    for (int i = threadIdx.x; i < table_floats<KT>(v.recipe); i += blockDim.x) {
+        int t = i / (8 * KT) + 1, k = i % (8 * KT);
+        bool there = t < v.recipe.n && k < v.Kp;
+        tables[i] = there ? v.recipe.share[t] * R_SCALE * v.pen[((int64_t)v.recipe.slot[t] * v.P + piece) * v.Kp + k] : 0;
+    }
+}
+
+__device__ __forceinline__ float scale_at(const uni_cuda_view &v, int t, uint32_t row)
+{
+    return t < v.recipe.n ? __ldg(v.row_scale + (int64_t)v.recipe.slot[t] * v.N + row) : 0;
+}
+
+/* r = base -> R R_SCALE; row: that of the thread's first two numbers, `last` the tile's last */
+template <int KT>
+__device__ __forceinline__ void mix(float (&r)[KT][4], const uni_cuda_view &v, const float *tables, uint32_t row, uint32_t last,
+                                    int t)
+{
     const uint32_t row0 = min(row, last), row1 = min(row + 8, last);
-    const float *P[KEPT];
-    float s0 = 0, s1 = 0, w0[KEPT], w1[KEPT];
+    float s0 = 0, s1 = 0, w0[KEPT_TABLES], w1[KEPT_TABLES];
+#pragma unroll
+    for (int i = 0; i < KEPT_TABLES; i++)
+        w0[i] = scale_at(v, i + 1, row0), w1[i] = scale_at(v, i + 1, row1);
 #pragma unroll
     for (int j = 0; j < KT; j++) {
         s0 += r[j][0] + r[j][1];
         s1 += r[j][2] + r[j][3];
     }
     s0 = quad_sum(s0), s1 = quad_sum(s1);
-    const float c0 = s0 > 0 ? recipe.share[0] * R_SCALE / s0 : 0, c1 = s1 > 0 ? recipe.share[0] * R_SCALE / s1 : 0;
-#pragma unroll
-    for (int i = 0; i < KEPT; i++) {
-        const int slot = i + 1 < recipe.n ? recipe.slot[i + 1] : 0;
-        const float share = i + 1 < recipe.n ? recipe.share[i + 1] * R_SCALE : 0, *scale = v.row_scale + (int64_t)slot * v.N;
-        P[i] = v.pen + ((int64_t)slot * v.P + piece) * v.Kp;
-        w0[i] = share > 0 ? share * __ldg(scale + row0) : 0;
-        w1[i] = share > 0 ? share * __ldg(scale + row1) : 0;
-    }
+    const float share = v.recipe.share[0] * R_SCALE, c0 = s0 > 0 ? share / s0 : 0, c1 = s1 > 0 ? share / s1 : 0;
 #pragma unroll
     for (int j = 0; j < KT; j++) {
-        int k = assign_column(KT, j, 2 * t);
+        const float *P = tables + assign_column(KT, j, 2 * t);
         float q[4] = {c0, c0, c1, c1};
-        if (k >= v.Kp)
-            continue;
 #pragma unroll
-        for (int i = 0; i < KEPT; i++) {
-            float2 p = i + 1 < recipe.n ? __ldg((const float2 *)(P[i] + k)) : make_float2(0, 0);
+        for (int i = 0; i < KEPT_TABLES; i++) {
+            float2 p = *(const float2 *)(P + i * 8 * KT);
             q[0] += p.x * w0[i], q[1] += p.y * w0[i], q[2] += p.x * w1[i], q[3] += p.y * w1[i];
         }
-        for (int i = KEPT + 1; i < recipe.n; i++) {
-            float2 p = __ldg((const float2 *)(v.pen + ((int64_t)recipe.slot[i] * v.P + piece) * v.Kp + k));
-            const float share = recipe.share[i] * R_SCALE, *scale = v.row_scale + (int64_t)recipe.slot[i] * v.N;
-            float a = share * __ldg(scale + row0), b = share * __ldg(scale + row1);
+        for (int i = KEPT_TABLES; i < v.recipe.n - 1; i++) {
+            float2 p = *(const float2 *)(P + i * 8 * KT);
+            float a = scale_at(v, i + 1, row0), b = scale_at(v, i + 1, row1);
             q[0] += p.x * a, q[1] += p.y * a, q[2] += p.x * b, q[3] += p.y * b;
         }
 #pragma unroll

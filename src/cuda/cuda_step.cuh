@@ -58,6 +58,11 @@ struct chain {
     int i, j;
 };
 
+__device__ __forceinline__ chain chain_of_r(const uni_cuda_view &v, int block)
+{
+    return {v.r_part + block, v.r_part + (block == 0 ? v.Q : block) - 1};
+}
+
 /* What the penalties are made from: what was there without j, plus j's new mass, minus i's old one; where i is alone, nothing.
    Damped: all that is there. */
 template <bool DAMPED> __device__ __forceinline__ long long seen(const uni_cuda_view &v, chain c, int parity, int k)
@@ -84,96 +89,140 @@ template <bool DAMPED> __device__ __forceinline__ void keep(const uni_cuda_view 
     v.M[parity ^ (c.j > c.i)][from] = 0;
 }
 
-/* pen = ((a E + b) / (O + E + b))^theta, its product over the variables, of two of the batch's pieces, over the largest entry of
-   each unless there is one theta and it is 2: a warp's work. The owner of a part, whose batch has the first row of its first
-   piece, keeps what is to be kept of it; block's first batch keeps r's. */
-template <bool DAMPED>
-__device__ void make_penalties(const uni_cuda_view &v, const uni_cuda_batch &b, const step_smem &sm, const step_call &call,
-                               float *pen, float *weighted)
+/* (a E + b) / (O + E + b) */
+__device__ __forceinline__ float ratio_of(const uni_cuda_view &v, long long o, long long r, double share)
 {
-    int lane = threadIdx.x & 31, warp = threadIdx.x / 32, r_part = v.r_part + call.block, l[2];
-    const chain r_chain = {r_part, call.block == 0 ? v.r_part + v.Q - 1 : r_part - 1};
-    bool there[2], usual[2], owner[2], r_owner = b.from == 0 && warp == 0;
-    float most[2] = {-HUGE_VALF, -HUGE_VALF};
-    float *out = v.pen + ((int64_t)call.slot * v.P + b.piece) * v.Kp;
+    double O = (double)o * (1 / MASS_SCALE), E = share * ((double)r * (1 / MASS_SCALE)), a = (double)v.scale, b = (double)v.add;
+    return __fdividef((float)UNI_PENALTY_TOP(a, b, E), (float)UNI_PENALTY_BOTTOM(b, O, E));
+}
+
+/* Penalties of a piece from their base-2 logarithms, over the largest: a warp's work. */
+__device__ __forceinline__ void raise(const uni_cuda_view &v, float *pen, float *weighted, float *out, float most, int lane)
+{
+    most = warp_most(most);
+    for (int k = lane; k < v.Kp; k += 32) {
+        float x = pen[k] - most, P = k < v.K && x >= -125 ? exp2f(x) : 0;
+        pen[k] = P;
+        if (weighted)
+            weighted[k] = v.sigma[k] * P;
+        if (out)
+            out[k] = P;
+    }
+}
+
+/* pen = ((a E + b) / (O + E + b))^theta of two of the batch's pieces, of one variable, over the largest entry of each unless
+   theta is 2: a warp's work. The owner of a piece, whose batch has its first row, keeps what is to be kept; block's first batch
+   keeps r's. */
+template <bool DAMPED>
+__device__ __forceinline__ void make_penalties(const uni_cuda_view &v, const uni_cuda_batch &b, const step_smem &sm,
+                                               const step_call &call, float *pen, float *weighted)
+{
+    int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+    const chain r_chain = chain_of_r(v, call.block);
+    bool there[2], r_owner = b.from == 0 && warp == 0;
+    float most[2] = {-HUGE_VALF, -HUGE_VALF}, *out = v.pen + ((int64_t)call.slot * v.P + b.piece) * v.Kp;
+    chain o_chain[2];
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        l[h] = min(warp + h * STEP_WARPS, b.pieces - 1);
+        int l = min(warp + h * STEP_WARPS, b.pieces - 1);
         there[h] = warp + h * STEP_WARPS < b.pieces;
-        owner[h] = sm.before[l[h]] >= b.from;
-        usual[h] = v.V == 1 && sm.place[l[h]].theta == 2; /* no power is needed, and nothing can underflow */
+        o_chain[h] = {sm.place[l].part, sm.place[l].previous};
     }
     if (!there[0])
         return;
-    for (int from = lane; from < v.Kp; from += 128) {
-        long long r[4];
-        float x[2][4] = {};
+    for (int from = lane; from < v.Kp; from += 128) { /* all loads before the first store: one trip to L2 */
+        long long o[2][4], r[4];
 #pragma unroll
-        for (int j = 0; j < 4; j++)
-            r[j] = seen<DAMPED>(v, r_chain, call.parity, min(from + 32 * j, v.Kp - 1));
-        for (int u = 0; u < v.V; u++) { /* a variable's loads before its first store: one trip to L2 */
-            chain o_chain[2];
-            long long o[2][4];
-#pragma unroll
-            for (int h = 0; h < 2; h++) {
-                const uni_cuda_place &place = sm.place[l[h] * v.V + u];
-                o_chain[h] = {place.part, place.previous};
-#pragma unroll
-                for (int j = 0; j < 4; j++)
-                    o[h][j] = there[h] ? seen<DAMPED>(v, o_chain[h], call.parity, min(from + 32 * j, v.Kp - 1)) : 0;
-            }
-#pragma unroll
-            for (int h = 0; h < 2; h++) {
-                const uni_cuda_place &place = sm.place[l[h] * v.V + u];
-                bool keeps = there[h] && owner[h] && place.first;
-#pragma unroll
-                for (int j = 0; j < 4; j++) {
-                    double O = (double)o[h][j] * (1 / MASS_SCALE), E = place.share * ((double)r[j] * (1 / MASS_SCALE));
-                    float ratio = __fdividef((float)UNI_PENALTY_TOP((double)v.scale, (double)v.add, E),
-                                             (float)UNI_PENALTY_BOTTOM((double)v.add, O, E));
-                    x[h][j] = usual[h] ? ratio * ratio : x[h][j] + __log2f(ratio) * place.theta;
-                    if (keeps && from + 32 * j < v.Kp)
-                        keep<DAMPED>(v, o_chain[h], call.parity, from + 32 * j, o[h][j]);
-                }
-            }
+        for (int j = 0; j < 4; j++) {
+            int k = min(from + 32 * j, v.Kp - 1);
+            r[j] = seen<DAMPED>(v, r_chain, call.parity, k);
+            o[0][j] = seen<DAMPED>(v, o_chain[0], call.parity, k);
+            o[1][j] = there[1] ? seen<DAMPED>(v, o_chain[1], call.parity, k) : 0;
         }
 #pragma unroll
-        for (int h = 0; h < 2; h++)
+        for (int h = 0; h < 2; h++) {
+            int l = warp + h * STEP_WARPS;
+            if (!there[h])
+                continue;
+            bool owner = sm.before[l] >= b.from;
+            const uni_cuda_place &place = sm.place[l];
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 int k = from + 32 * j;
-                if (!there[h] || k >= v.Kp)
-                    continue;
-                float P = k < v.K ? x[h][j] : 0;
-                most[h] = k < v.K ? fmaxf(most[h], x[h][j]) : most[h];
-                pen[l[h] * v.Kp + k] = P;
-                if (usual[h] && weighted)
-                    weighted[l[h] * v.Kp + k] = v.sigma[k] * P;
-                if (usual[h] && owner[h])
-                    out[(int64_t)l[h] * v.Kp + k] = P;
-                if (v.V > 1 && owner[h]) { /* the piece's own mass: nothing depends on it */
-                    const chain own = {b.piece + l[h], b.piece + l[h]};
-                    keep<DAMPED>(v, own, call.parity, k, seen<DAMPED>(v, own, call.parity, k));
+                float ratio = ratio_of(v, o[h][j], r[j], place.share), x;
+                if (place.theta == 2) { /* the usual one: no power is needed, and nothing can underflow */
+                    x = k < v.K ? ratio * ratio : 0;
+                    if (k < v.Kp && weighted)
+                        weighted[l * v.Kp + k] = v.sigma[k] * x;
+                    if (k < v.Kp && owner)
+                        out[(int64_t)l * v.Kp + k] = x;
+                } else {
+                    x = __log2f(ratio) * place.theta;
+                    most[h] = k < v.K ? fmaxf(most[h], x) : most[h];
                 }
+                if (k < v.Kp)
+                    pen[l * v.Kp + k] = x;
+                if (k < v.Kp && owner)
+                    keep<DAMPED>(v, o_chain[h], call.parity, k, o[h][j]);
+                if (k < v.Kp && h == 0 && r_owner)
+                    keep<DAMPED>(v, r_chain, call.parity, k, r[j]);
             }
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-            if (r_owner && from + 32 * j < v.Kp)
-                keep<DAMPED>(v, r_chain, call.parity, from + 32 * j, r[j]);
+        }
     }
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        if (!there[h] || usual[h])
-            continue;
-        most[h] = warp_most(most[h]);
-        for (int k = lane; k < v.Kp; k += 32) {
-            float x = pen[l[h] * v.Kp + k] - most[h], P = k < v.K && x >= -125 ? exp2f(x) : 0;
-            pen[l[h] * v.Kp + k] = P;
-            if (weighted)
-                weighted[l[h] * v.Kp + k] = v.sigma[k] * P;
-            if (owner[h])
-                out[(int64_t)l[h] * v.Kp + k] = P;
+        int l = warp + h * STEP_WARPS;
+        if (there[h] && sm.place[l].theta != 2)
+            raise(v, pen + l * v.Kp, weighted ? weighted + l * v.Kp : nullptr,
+                  sm.before[l] >= b.from ? out + (int64_t)l * v.Kp : nullptr, most[h], lane);
+    }
+}
+
+/* The same of several variables: the product. A part's owner is the batch with the first row of its first piece. */
+template <bool DAMPED>
+__device__ __noinline__ void make_joint_penalties(const uni_cuda_view &v, const uni_cuda_batch &b, const step_smem &sm,
+                                                  const step_call &call, float *pen, float *weighted)
+{
+    int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+    const chain r_chain = chain_of_r(v, call.block);
+    for (int l = warp; l < b.pieces; l += STEP_WARPS) {
+        const uni_cuda_place *place = sm.place + l * v.V;
+        const chain own = {b.piece + l, b.piece + l};
+        bool owner = sm.before[l] >= b.from, r_owner = b.from == 0 && l == 0;
+        float most = -HUGE_VALF, *out = owner ? v.pen + ((int64_t)call.slot * v.P + b.piece + l) * v.Kp : nullptr;
+        for (int from = lane; from < v.Kp; from += 128) { /* a variable's loads before its first store: a trip to L2 each */
+            long long r[4], o[4];
+            float x[4] = {0, 0, 0, 0};
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                r[j] = seen<DAMPED>(v, r_chain, call.parity, min(from + 32 * j, v.Kp - 1));
+            for (int u = 0; u < v.V; u++) {
+                const chain o_chain = {place[u].part, place[u].previous};
+                bool keeps = owner && place[u].first;
+#pragma unroll
+                for (int j = 0; j < 4; j++)
+                    o[j] = seen<DAMPED>(v, o_chain, call.parity, min(from + 32 * j, v.Kp - 1));
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    x[j] += __log2f(ratio_of(v, o[j], r[j], place[u].share)) * place[u].theta;
+                    if (keeps && from + 32 * j < v.Kp)
+                        keep<DAMPED>(v, o_chain, call.parity, from + 32 * j, o[j]);
+                }
+            }
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                int k = from + 32 * j;
+                if (k >= v.Kp)
+                    continue;
+                most = k < v.K ? fmaxf(most, x[j]) : most;
+                pen[l * v.Kp + k] = x[j];
+                if (owner) /* the piece's own mass: nothing depends on it */
+                    keep<DAMPED>(v, own, call.parity, k, seen<DAMPED>(v, own, call.parity, k));
+                if (r_owner)
+                    keep<DAMPED>(v, r_chain, call.parity, k, r[j]);
+            }
         }
+        raise(v, pen + l * v.Kp, weighted ? weighted + l * v.Kp : nullptr, out, most, lane);
     }
 }
 

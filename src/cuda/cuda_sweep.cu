@@ -266,7 +266,7 @@ template <int LANES, int CH, int SINGLE, int MODE> struct warp_rows {
 /* The last warp only copies: its first lanes serve a warp each. */
 template <int LANES, int CH, int SINGLE, int MODE>
 __global__ void __launch_bounds__(STEP_THREADS + 32, CH > 1 || MODE == STEP_FIT_SIGMAS ? 1 : 2)
-    sweep_step(uni_cuda_view v, step_call call)
+    sweep_step(const __grid_constant__ uni_cuda_view v, const __grid_constant__ step_call call)
 {
     typedef warp_rows<LANES, CH, SINGLE, MODE> rows_of;
     constexpr bool FIT = rows_of::FIT;
@@ -305,7 +305,10 @@ __global__ void __launch_bounds__(STEP_THREADS + 32, CH > 1 || MODE == STEP_FIT_
             work.begin(v, sm, L);
             if (first)
                 wait_for_previous();
-            make_penalties<MODE == STEP_DAMPED>(v, b, sm, call, pen, weighted);
+            if (v.V == 1)
+                make_penalties<MODE == STEP_DAMPED>(v, b, sm, call, pen, weighted);
+            else
+                make_joint_penalties<MODE == STEP_DAMPED>(v, b, sm, call, pen, weighted);
         }
         __syncthreads();
         if (copies)
