@@ -158,7 +158,9 @@ def harmony_integrate(
     >>> adata.obsm["X_pca_harmony"].shape
     (60, 5)
     """
-    _say_what_is_ignored(flavor, ridge_lambda, alpha, correction_method, colsum_algo)
+    if alpha is not None and flavor == "harmony1" and covariates is None:
+        warn('alpha is ignored with flavor="harmony1", whose penalty is ridge_lambda')
+    _say_what_is_ignored(flavor, ridge_lambda, correction_method, colsum_algo)
     if rng is not None and random_state is not None:
         raise TypeError("random_state and rng are two names of the same thing; give one")
     own = {
@@ -234,15 +236,13 @@ def _united(own: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
 
 
 def _say_what_is_ignored(
-    flavor: str, ridge_lambda: Any, alpha: Any, correction_method: Any, colsum_algo: Any
+    flavor: str, ridge_lambda: Any, correction_method: Any, colsum_algo: Any
 ) -> None:
     if ridge_lambda is not None and flavor != "harmony1":
         warn(
             f'ridge_lambda is ignored with flavor="{flavor}"; '
             "use alpha for the automatic penalty, lambda_ for a fixed one"
         )
-    if alpha is not None and flavor == "harmony1":
-        warn('alpha is ignored with flavor="harmony1", whose penalty is ridge_lambda')
     for name, value in (("correction_method", correction_method), ("colsum_algo", colsum_algo)):
         if value is not None:
             warn(f"{name} is ignored: there is one way to compute this here, with the same result")
