@@ -100,7 +100,7 @@ static int rows(struct json *j, const struct report *r, int types)
 {
     const struct uni_diagnosis *d = r->diagnosis;
     int64_t all = types ? d->n_types : d->n_levels, n = 0;
-    struct ranked *order = malloc((size_t)(all + 1) * sizeof *order);
+    struct ranked *order = io_room(all + 1, sizeof *order);
     if (!order)
         return -1;
     for (int64_t i = 0; i < all; i++) {

@@ -12,7 +12,7 @@ static struct report_layout *next(struct report *r, int64_t cells, int n_panels)
     l->cells = cells;
     l->n_panels = n_panels;
     for (int p = 0; p < n_panels; p++)
-        l->xy[p] = calloc((size_t)(2 * cells), sizeof(float));
+        l->xy[p] = io_room_zeroed(io_product(2, cells), sizeof(float));
     return l->xy[0] && (n_panels < 2 || l->xy[1]) ? l : NULL;
 }
 
@@ -36,7 +36,7 @@ static int add_tsne(struct report *r)
     if (!r->T)
         return EXIT_DONE;
     struct report_layout *l = next(r, r->T, o->n_bases);
-    float *start = malloc((size_t)(2 * r->T) * sizeof *start);
+    float *start = io_room(io_product(2, r->T), sizeof *start);
     int status = l && start ? EXIT_DONE : no_memory(r);
     if (status == EXIT_DONE)
         first_two(start, r->values[0], r->T, r->n_dims[0]);
@@ -114,7 +114,7 @@ static int read_layout(const struct report *r, float *xy, const char *key)
     if (m.n_cells != r->n_cells)
         status = say_failed("%s: %s has %lld rows, the labels %lld", r->options.input, key, (long long)m.n_cells,
                             (long long)r->n_cells);
-    else if (m.n_dims > 1000 || !(values = malloc((size_t)(m.n_cells * m.n_dims) * sizeof *values)))
+    else if (m.n_dims > 1000 || !(values = io_room(io_product(m.n_cells, m.n_dims), sizeof *values)))
         status = say_failed("%s: %s has %lld columns; a layout has two", r->options.input, key, (long long)m.n_dims);
     else if (io_matrix_read(&m, values))
         status = say_failed("%s", io_error());

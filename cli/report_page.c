@@ -47,8 +47,8 @@ static void clipped_text(struct json *j, const char *key, const char *text)
 static int levels(struct json *j, const struct report *r, const struct report_variable *v)
 {
     int64_t n = v->labels.n_levels, shown = 0;
-    int64_t *number = malloc((size_t)(n + 1) * sizeof *number), *level = malloc((size_t)r->S * sizeof *level);
-    int64_t *cells = malloc((size_t)(n + 1) * sizeof *cells);
+    int64_t *number = io_room(n + 1, sizeof *number), *level = io_room(r->S, sizeof *level);
+    int64_t *cells = io_room(n + 1, sizeof *cells);
     if (number && level && cells) {
         for (int64_t l = 0; l < n; l++)
             number[l] = -1;

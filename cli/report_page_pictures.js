@@ -112,7 +112,8 @@ function buildPanels() {
     base.setAttribute("aria-label", `${moment ? moment + ": " : ""}${clean(points.of)}, ${plural(layout.cells, "cell")} coloured by ${clean(colouring.title)}. Arrow keys go from cell to cell, Escape lets go.`);
     base.addEventListener("pointermove", (event) => { if (!state.pinned) pick(nearest(panel, event), panel, event); });
     base.addEventListener("pointerleave", () => { if (!state.pinned) pick(-1); });
-    base.addEventListener("click", (event) => { const i = nearest(panel, event); state.pinned = i >= 0; pick(i, panel, event); });
+    // What is under the pointer already is what is meant: a click's place is rounded to whole pixels, a move's is not.
+    base.addEventListener("click", (event) => { const i = state.pinned || state.cell < 0 ? nearest(panel, event) : state.cell; state.pinned = i >= 0; pick(i, panel, event); });
     base.addEventListener("keydown", (event) => step(panel, event));
     byId("panels").append(h("figure", {}, h("figcaption", {}, moment && h("b", {}, moment), h("span", {}, name(what))), h("div", { class: "plot" }, base, over)));
     panels.push(panel);

@@ -28,7 +28,7 @@ static int has_key(const struct io_strings *keys, const char *key)
 }
 
 /* Cuts "donor,chemistry" at its commas; the names stay in text. */
-static int take_batches(struct report_options *o, char *text)
+static void take_batches(struct report_options *o, char *text)
 {
     for (char *at = text; at;) {
         char *comma = strchr(at, ',');
@@ -38,45 +38,34 @@ static int take_batches(struct report_options *o, char *text)
             o->batch[o->n_batches++] = at;
         at = comma;
     }
-    return o->n_batches;
 }
 
 static int default_bases(struct report *r)
 {
     struct report_options *o = &r->options;
-    const char *basis, *batches;
     int given = o->n_bases;
     if (!given)
         o->basis[o->n_bases++] = "X_pca_harmony";
     if (io_uns_h5ad(&r->run, o->input, o->basis[o->n_bases - 1]))
         return failed_io();
-    if (!given) {
-        basis = io_uns_text(&r->run, "basis");
-        r->key_basis = strdup(basis ? basis : "X_pca");
-        o->basis[1] = o->basis[0];
-        o->basis[0] = r->key_basis;
-        o->n_bases = 2;
-    }
-    batches = io_uns_text(&r->run, "batch");
-    r->key_batches = strdup(batches ? batches : "");
-    if (!r->key_batches || !o->basis[0])
-        return say_failed("%s: no memory for names", o->input);
-    if (!o->n_batches && batches && !take_batches(o, r->key_batches))
+    if (given)
         return EXIT_DONE;
-    if (o->n_batches || o->n_labels)
-        return EXIT_DONE;
-    return say_usage("%s: uns/%s does not say which column has the batches; name it with --batch COLUMN", o->input,
-                     o->basis[o->n_bases - 1]);
+    const char *basis = io_uns_text(&r->run, "basis");
+    r->key_basis = strdup(basis ? basis : "X_pca");
+    o->basis[1] = o->basis[0];
+    o->basis[0] = r->key_basis;
+    o->n_bases = 2;
+    return r->key_basis ? EXIT_DONE : say_failed("%s: no memory for names", o->input);
 }
 
-static int check_keys(struct report *r)
+static int check_bases(struct report *r)
 {
     struct report_options *o = &r->options;
     struct io_strings keys;
     int status = EXIT_DONE;
     if (io_h5ad_keys(&keys, o->input))
         return failed_io();
-    if (keys.count && o->n_bases == 2 && !has_key(&keys, o->basis[1]) && has_key(&keys, o->basis[0]))
+    if (r->key_basis && !has_key(&keys, o->basis[1]) && has_key(&keys, o->basis[0]))
         status = say_failed(
             "%s: obsm has no \"%s\", so there is nothing to compare \"%s\" with; run unisono integrate first, or name what "
             "there is: --basis %s alone, or --basis twice",
@@ -84,7 +73,29 @@ static int check_keys(struct report *r)
     if (!o->n_layouts && has_key(&keys, "X_umap"))
         o->layout[o->n_layouts++] = "X_umap";
     io_strings_close(&keys);
+    for (int b = 0; b < o->n_bases && status == EXIT_DONE; b++) {
+        struct io_matrix m = {0};
+        if (io_matrix_open(&m, o->input, o->basis[b]))
+            status = failed_io();
+        io_matrix_close(&m);
+    }
     return status;
+}
+
+static int default_batches(struct report *r)
+{
+    struct report_options *o = &r->options;
+    const char *batches = io_uns_text(&r->run, "batch");
+    if (!o->n_batches && batches && *batches) {
+        r->key_batches = strdup(batches);
+        if (!r->key_batches)
+            return say_failed("%s: no memory for names", o->input);
+        take_batches(o, r->key_batches);
+    }
+    return o->n_batches || o->n_labels
+               ? EXIT_DONE
+               : say_usage("%s: uns/%s does not say which column has the batches; name it with --batch COLUMN", o->input,
+                           o->basis[o->n_bases - 1]);
 }
 
 /* ---- labels -------------------------------------------------------------------------------------------------------------------
@@ -92,7 +103,7 @@ static int check_keys(struct report *r)
 
 static int count_cells(struct report_variable *v)
 {
-    v->cells = calloc((size_t)v->labels.n_levels + 1, sizeof *v->cells);
+    v->cells = io_room_zeroed(v->labels.n_levels + 1, sizeof *v->cells);
     for (int64_t i = 0; v->cells && i < v->labels.n_cells; i++)
         if (v->labels.level[i] >= 0)
             v->cells[v->labels.level[i]]++;
@@ -132,7 +143,7 @@ static int load_trace(struct report *r)
 
 int report_look(struct report *r)
 {
-    static int (*const steps[])(struct report *) = {default_bases, check_keys, load_labels, load_trace};
+    static int (*const steps[])(struct report *) = {default_bases, check_bases, default_batches, load_labels, load_trace};
     int status = EXIT_DONE;
     for (size_t i = 0; i < sizeof steps / sizeof steps[0] && status == EXIT_DONE; i++)
         status = steps[i](r);
@@ -185,18 +196,18 @@ static int sample_open(struct report *r, int64_t S)
     r->T = r->options.tsne_cells < S ? r->options.tsne_cells : S;
     if (r->T < 5)
         r->T = 0;
-    r->row = calloc((size_t)S, sizeof *r->row);
+    r->row = io_room_zeroed(S, sizeof *r->row);
     int bad = !r->row;
     for (int v = 0; v < r->n_variables; v++)
         for (int b = 0; b < r->options.n_bases; b++)
-            bad |= !(r->variable[v].score[b] = calloc((size_t)S, sizeof(float)));
+            bad |= !(r->variable[v].score[b] = io_room_zeroed(S, sizeof(float)));
     return bad ? say_failed("no memory for %lld sampled cells", (long long)S) : EXIT_DONE;
 }
 
 /* Scores come in rising order of the cells; the sample is shuffled, so that its first cells are a sample too. */
 static int keep_scores(struct report *r, int b, const double *values, const int64_t *cells, const struct uni_lisi_score *scores)
 {
-    int64_t *order = malloc((size_t)r->S * sizeof *order);
+    int64_t *order = io_room(r->S, sizeof *order);
     if (!order)
         return say_failed("no memory for %lld sampled cells", (long long)r->S);
     shuffle(order, r->S, r->options.seed);
@@ -236,8 +247,8 @@ static int score(struct report *r, int b, const struct uni_matrix *embedding)
     struct uni_batch batches[2 * REPORT_VARIABLES];
     struct uni_lisi_score scores[2 * REPORT_VARIABLES];
     struct uni_lisi_options o = lisi_options(r);
-    double *values = malloc((size_t)(r->n_variables * r->S) * sizeof *values);
-    int64_t *cells = malloc((size_t)r->S * sizeof *cells);
+    double *values = io_room(io_product(r->n_variables, r->S), sizeof *values);
+    int64_t *cells = io_room(r->S, sizeof *cells);
     int status;
     batches_of(r, batches);
     progress_stage(&r->progress, "scoring", r->options.basis[b]);
@@ -257,14 +268,14 @@ static int keep_rows(struct report *r, int b, const struct io_matrix *m, const f
 {
     size_t width = (size_t)m->n_dims;
     r->n_dims[b] = m->n_dims;
-    r->values[b] = malloc((size_t)r->S * width * sizeof(float));
+    r->values[b] = io_room(io_product(r->S, m->n_dims), sizeof(float));
     if (!r->values[b])
         return say_failed("no memory for %lld sampled cells", (long long)r->S);
     for (int64_t i = 0; i < r->S; i++)
         memcpy(r->values[b] + (size_t)i * width, values + (size_t)r->row[i] * width, width * sizeof(float));
     if (m->cells.count != r->n_cells || r->name)
         return EXIT_DONE;
-    r->name = calloc((size_t)r->S, sizeof *r->name);
+    r->name = io_room_zeroed(r->S, sizeof *r->name);
     for (int64_t i = 0; r->name && i < r->S; i++) {
         char clipped[REPORT_NAME];
         r->name[i] = strdup(report_clip(clipped, m->cells.at[r->row[i]]));
@@ -293,7 +304,7 @@ static int read_basis(struct report *r, int b)
     if (status == EXIT_DONE && b == 0)
         status = sample_open(r, plan.n_sampled);
     progress_stage(&r->progress, "reading", o->basis[b]);
-    if (status == EXIT_DONE && !(values = malloc((size_t)(m.n_cells * m.n_dims) * sizeof *values)))
+    if (status == EXIT_DONE && !(values = io_room(io_product(m.n_cells, m.n_dims), sizeof *values)))
         status = say_failed("%s: no memory for %lld x %lld values", o->input, (long long)m.n_cells, (long long)m.n_dims);
     if (status == EXIT_DONE && io_matrix_read(&m, values)) {
         progress_clear(&r->progress);
@@ -315,7 +326,7 @@ static int measure_moves(struct report *r)
 {
     if (r->options.n_bases < 2 || r->n_dims[0] != r->n_dims[1])
         return EXIT_DONE;
-    r->moved = malloc((size_t)r->S * sizeof *r->moved);
+    r->moved = io_room(r->S, sizeof *r->moved);
     if (!r->moved)
         return say_failed("no memory for %lld sampled cells", (long long)r->S);
     for (int64_t i = 0; i < r->S; i++) {

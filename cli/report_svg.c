@@ -180,8 +180,8 @@ static int by_layer(const void *a, const void *b)
 static int64_t *order_of(const struct picture *p, int64_t layer)
 {
     int64_t n = p->layout->cells;
-    struct layered *sorted = malloc((size_t)n * sizeof *sorted);
-    int64_t *order = malloc((size_t)n * sizeof *order);
+    struct layered *sorted = io_room(n, sizeof *sorted);
+    int64_t *order = io_room(n, sizeof *order);
     for (int64_t i = 0; sorted && i < n; i++)
         sorted[i] = (struct layered){i / layer, p->v->labels.level[p->r->row[i]], (int32_t)i};
     if (sorted)

@@ -19,7 +19,7 @@ struct descent {
     int64_t N, padded;
     const struct uni_affinities *affinities;
     float *x, *y;     /* (padded) where the cells are */
-    float *q;         /* (padded) sum over all cells of q */
+    float *q;         /* (padded) sum over all other cells of q */
     float *repulsion; /* (padded,2) */
     double *place;    /* (N,2) as x, y */
     double *velocity; /* (N,2) */
@@ -122,7 +122,7 @@ static int descend(struct descent *t, struct uni_pool *pool, const volatile int 
         t->scale = step < EARLY ? exaggeration : 1;
         t->momentum = step < EARLY ? 0.5 : 0.8;
         int stopped = uni_pool_run(pool, repel, t, tasks);
-        t->total = -(double)t->N; /* a cell is no pair with itself */
+        t->total = 0;
         for (int64_t i = 0; i < t->N; i++)
             t->total += t->q[i];
         if (stopped || uni_pool_run(pool, move, t, tasks) || (cancel && *cancel))

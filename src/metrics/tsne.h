@@ -24,7 +24,8 @@ void uni_affinities_close(struct uni_affinities *);
 enum { UNI_TSNE_LANES = 8 };
 #define UNI_TSNE_FAR 1e8f
 
-/* For the cells i and i + 1, over all cells j, with q = 1 / (1 + d^2): sum q, sum q^2 (x_i - x_j), sum q^2 (y_i - y_j). */
+/* For the cells i (even) and i + 1, over all other cells j, with q = 1 / (1 + d^2): sum q, sum q^2 (x_i - x_j), sum q^2 (y_i -
+ * y_j). */
 void uni_tsne_repulsion(float sums[2][3], const float *x, const float *y, int64_t padded, int64_t i);
 
 /* square (padded) = squared distances of x (D) to the columns of Xt (D, padded). */
