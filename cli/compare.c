@@ -185,9 +185,9 @@ static double types_square(struct groups *g)
 static int measure(const struct compare *c, const struct io_matrix *m, const float *values, struct answer *answer)
 {
     struct groups g = {.n_types = c->label ? c->types.n_levels : 1, .n_batches = c->batches.n_levels, .n_dims = m->n_dims};
-    size_t n = (size_t)(g.n_types * g.n_batches);
-    g.size = calloc(n + 1, sizeof *g.size);
-    g.centre = calloc(n * (size_t)m->n_dims + 1, sizeof *g.centre);
+    int64_t n = io_product(g.n_types, g.n_batches);
+    g.size = io_room_zeroed(n, sizeof *g.size);
+    g.centre = io_room_zeroed(io_product(n, m->n_dims), sizeof *g.centre);
     int status = EXIT_DONE;
     if (!g.size || !g.centre)
         status = say_failed("%s: no memory for %lld cell types in %lld batches", c->file, (long long)g.n_types,
@@ -214,7 +214,7 @@ static int look_at(const struct compare *c, const char *basis, struct answer *an
         return say_failed("%s", io_error());
     m.skip_names = 1;
     int status;
-    float *values = malloc((size_t)(m.n_cells * m.n_dims) * sizeof *values + 1);
+    float *values = io_room(io_product(m.n_cells, m.n_dims), sizeof *values);
     if (m.n_cells != c->batches.n_cells || (c->label && m.n_cells != c->types.n_cells))
         status = say_failed("%s: %s has %lld rows, the labels %lld", c->file, basis, (long long)m.n_cells,
                             (long long)c->batches.n_cells);

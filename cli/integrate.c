@@ -83,7 +83,7 @@ static int load_centroids(struct integrate *job)
     if (m.n_dims != job->matrix.n_dims)
         status = say_failed("--centroids %s: its rows have %lld values, the embedding has %lld dimensions", path,
                             (long long)m.n_dims, (long long)job->matrix.n_dims);
-    else if (!(job->centroids = malloc((size_t)m.n_cells * (size_t)m.n_dims * sizeof(float))))
+    else if (!(job->centroids = io_room(io_product(m.n_cells, m.n_dims), sizeof(float))))
         status = say_failed("--centroids %s: no memory for %lld x %lld values", path, (long long)m.n_cells, (long long)m.n_dims);
     else if (io_matrix_read(&m, job->centroids))
         status = failed_io();
@@ -103,13 +103,14 @@ static void predict_one(struct integrate *job, int64_t names)
 {
     const struct integrate_options *o = &job->options;
     const struct io_matrix *m = &job->matrix;
-    int64_t values = m->n_cells * m->n_dims * (int64_t)sizeof(float);
+    int64_t values = io_product(m->n_cells, io_product(m->n_dims, sizeof(float)));
     int64_t diagnosis = diagnostics_bytes(job);
-    int64_t more = o->model ? greater(model_bytes(&job->plan), values + diagnosis) : diagnosis;
-    job->memory_needed = values + greater(m->source_bytes, job->plan.bytes + names + more);
+    int64_t more = o->model ? greater(model_bytes(&job->plan), io_sum(values, diagnosis)) : diagnosis;
+    job->memory_needed = io_sum(values, greater(m->source_bytes, io_sum(job->plan.bytes, io_sum(names, more))));
     /* Where that is too much: the values are freed once the run has its own, and the result is made in their place. That takes no
        less address space. */
-    int64_t lean = names + greater(values + greater(m->source_bytes, job->plan.bytes_open), job->plan.bytes + diagnosis),
+    int64_t lean = io_sum(names, greater(io_sum(values, greater(m->source_bytes, job->plan.bytes_open)),
+                                         io_sum(job->plan.bytes, diagnosis))),
             space = memory_address_space();
     int short_of_memory = job->memory_left >= 0 && job->memory_needed > job->memory_left && lean <= job->memory_left &&
                           (space < 0 || job->memory_needed <= space);
@@ -130,8 +131,8 @@ static int predict(struct integrate *job)
     int status = uni_plan(&job->plan, m->n_cells, m->n_dims, job->batches, o->n_batches, &o->method);
     if (status)
         return failed_library(status);
-    int64_t names = m->skip_names || job->input_format == IO_NPY ? 0 : 32 * m->n_cells;
-    names += 8 * m->n_cells * (o->n_regress + (o->weights != NULL));
+    int64_t names = m->skip_names || job->input_format == IO_NPY ? 0 : io_product(32, m->n_cells);
+    names = io_sum(names, io_product(8 * (o->n_regress + (o->weights != NULL)), m->n_cells));
     if (!o->within)
         predict_one(job, names);
     else if ((status = within_plan(job, names, &job->memory_needed)) != EXIT_DONE)
@@ -160,9 +161,8 @@ static int load_embedding(struct integrate *job)
 {
     const struct integrate_options *o = &job->options;
     double start = seconds_wall();
-    size_t bytes = (size_t)job->matrix.n_cells * (size_t)job->matrix.n_dims * sizeof(float);
     progress_stage(&job->progress, "reading", o->input);
-    job->values = malloc(bytes ? bytes : 1);
+    job->values = io_room(io_product(job->matrix.n_cells, job->matrix.n_dims), sizeof *job->values);
     if (!job->values)
         return say_failed("%s: no memory for %lld x %lld values", o->input, (long long)job->matrix.n_cells,
                           (long long)job->matrix.n_dims);
@@ -179,9 +179,9 @@ static int load_embedding(struct integrate *job)
  * the result is a copy. Where lean, the values are gone. */
 static int take_result(struct integrate *job)
 {
-    size_t bytes = (size_t)job->matrix.n_cells * (size_t)job->matrix.n_dims * sizeof(float);
+    int64_t count = io_product(job->matrix.n_cells, job->matrix.n_dims);
     double start = seconds_wall();
-    float *copy = job->options.model ? malloc(bytes + 1) : NULL;
+    float *copy = job->options.model ? io_room(count, sizeof *copy) : NULL;
     if (job->options.model && !copy)
         return say_failed("%s: no memory for the result", job->options.input);
     int err = copy ? uni_read(job->run, UNI_CORRECTED, copy) : uni_take(job->run, &job->result);

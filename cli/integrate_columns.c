@@ -144,7 +144,7 @@ static int name_levels(struct io_labels *joint, const struct integrate *job)
     }
     joint->names.bytes = text;
     joint->name = strdup(text);
-    joint->names.at = calloc((size_t)named + 1, sizeof *joint->names.at);
+    joint->names.at = io_room_zeroed(named + 1, sizeof *joint->names.at);
     if (!joint->name || !joint->names.at)
         return -1;
     for (text += strlen(text) + 1; joint->names.count < named; text += strlen(text) + 1)

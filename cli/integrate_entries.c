@@ -73,7 +73,7 @@ static double number_at(const char *place, int whole)
 
 int entries_rows(struct entries *e, const char *name, const void *rows, int64_t n, size_t size, size_t member, int whole)
 {
-    double *values = malloc((size_t)n * sizeof *values + 1);
+    double *values = io_room(n, sizeof *values);
     for (int64_t i = 0; values && i < n; i++)
         values[i] = number_at((const char *)rows + (size_t)i * size + member, whole);
     return values ? add_values(e, name, values, n, whole) : -1;
@@ -101,7 +101,7 @@ static int add_column(struct entries *e, const struct integrate *job, const char
     int64_t n = 0, at = 0;
     for (int64_t r = 0; r < job->n_runs; r++)
         n += array_of(&job->runs[r], array, &rows, &size);
-    double *values = malloc((size_t)n * sizeof *values + 1);
+    double *values = io_room(n, sizeof *values);
     if (!values)
         return -1;
     for (int64_t r = 0; r < job->n_runs; r++) {
@@ -163,8 +163,8 @@ static int add_tables(struct entries *e, const struct integrate *job)
 static int add_runs(struct entries *e, const struct integrate *job)
 {
     int64_t n = job->n_runs;
-    const char **level = keep(e, calloc((size_t)n + 1, sizeof *level)), **reason = keep(e, calloc((size_t)n + 1, sizeof *reason));
-    double *cells = malloc((size_t)n * sizeof *cells + 1), *clusters = malloc((size_t)n * sizeof *clusters + 1);
+    const char **level = keep(e, io_room_zeroed(n + 1, sizeof *level)), **reason = keep(e, io_room_zeroed(n + 1, sizeof *reason));
+    double *cells = io_room(n, sizeof *cells), *clusters = io_room(n, sizeof *clusters);
     if (!level || !reason || !cells || !clusters) {
         free(cells);
         free(clusters);

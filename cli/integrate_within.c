@@ -69,8 +69,8 @@ static int parts_open(struct parts *parts, const struct integrate *job)
     if (status != EXIT_DONE)
         return status;
     parts->n = l->n_levels + (l->n_missing > 0 && o->method.missing == UNI_MISSING_LEVEL);
-    parts->cell = malloc((size_t)l->n_cells * sizeof *parts->cell);
-    parts->first = calloc((size_t)parts->n + 2, sizeof *parts->first);
+    parts->cell = io_room(l->n_cells, sizeof *parts->cell);
+    parts->first = io_room_zeroed(parts->n + 2, sizeof *parts->first);
     int64_t *at = parts->first, largest = 1;
     int bad = !parts->cell || !at;
     for (int64_t i = 0; i < l->n_cells && !bad; i++) {
@@ -88,9 +88,9 @@ static int parts_open(struct parts *parts, const struct integrate *job)
             parts->cell[at[level + 1]++] = i;
     }
     for (int v = 0; v < o->n_batches && !bad; v++)
-        bad = !(parts->level[v] = malloc((size_t)largest * sizeof *parts->level[v]));
+        bad = !(parts->level[v] = io_room(largest, sizeof *parts->level[v]));
     for (int x = 0; x < o->n_regress + (o->weights != NULL) && !bad; x++)
-        bad = !(parts->number[x] = malloc((size_t)largest * sizeof *parts->number[x]));
+        bad = !(parts->number[x] = io_room(largest, sizeof *parts->number[x]));
     return bad ? say_failed("--within %s: no memory for its levels", l->name) : EXIT_DONE;
 }
 
@@ -190,7 +190,7 @@ int within_plan(struct integrate *job, int64_t names, int64_t *needed)
 
 static void *copied(const void *from, int64_t count, size_t size)
 {
-    void *to = malloc((size_t)count * size + 1);
+    void *to = io_room(count, size);
     if (to && count)
         memcpy(to, from, (size_t)count * size);
     return to;
@@ -220,7 +220,7 @@ static int keep_run(struct integrate *job, const struct part *part, const struct
 {
     struct integrate_run *run = &job->runs[job->n_runs++];
     struct uni_summary *c = &run->copy;
-    char **warnings = calloc((size_t)(s->n_warnings + part->n_constant) + 1, sizeof *warnings);
+    char **warnings = io_room_zeroed(s->n_warnings + part->n_constant + 1, sizeof *warnings);
     *c = *s;
     c->n_warnings = 0;
     c->warnings = (const char *const *)warnings;
@@ -248,7 +248,7 @@ static int run_open(struct integrate *job, struct parts *parts, struct part *par
     int64_t D = job->matrix.n_dims;
     size_t row = (size_t)D * sizeof(float);
     struct uni_matrix embedding = {.dtype = UNI_FLOAT32, .n_cells = part->n_cells, .n_dims = D};
-    parts->values = malloc((size_t)part->n_cells * row + 1);
+    parts->values = io_room(part->n_cells, row);
     if (!parts->values)
         return say_failed("%s \"%s\": no memory for %lld x %lld values", job->options.within, part->name,
                           (long long)part->n_cells, (long long)D);
@@ -309,7 +309,7 @@ static int add_up(struct integrate *job)
 {
     struct uni_summary *all = &job->total;
     int64_t settled = 0, n = 0;
-    const char **warnings = calloc((size_t)all->n_warnings + 1, sizeof *warnings);
+    const char **warnings = io_room_zeroed(all->n_warnings + 1, sizeof *warnings);
     if (!warnings)
         return say_failed("--within %s: no memory for its warnings", job->options.within);
     all->n_cells = job->matrix.n_cells;
@@ -355,7 +355,7 @@ int within_run(struct integrate *job)
         return failed_library(err);
     int status = parts_open(&parts, job);
     job->n_runs = 0;
-    job->runs = status == EXIT_DONE ? calloc((size_t)parts.n + 1, sizeof *job->runs) : NULL;
+    job->runs = status == EXIT_DONE ? io_room_zeroed(parts.n + 1, sizeof *job->runs) : NULL;
     if (status == EXIT_DONE && !job->runs)
         status = say_failed("--within %s: no memory for %lld runs", o->within, (long long)parts.n);
     for (int64_t g = 0; g < parts.n && status == EXIT_DONE; g++) {

@@ -35,8 +35,8 @@ static int is_npz(const char *path)
 
 int64_t model_bytes(const struct uni_plan *p)
 {
-    int64_t assignments = p->n_cells * p->n_clusters * (int64_t)sizeof(float);
-    int64_t correction = p->n_levels * p->n_clusters * p->n_dims * (int64_t)sizeof(float);
+    int64_t assignments = io_product(p->n_cells, io_product(p->n_clusters, sizeof(float)));
+    int64_t correction = io_product(io_product(p->n_levels, p->n_clusters), io_product(p->n_dims, sizeof(float)));
     return assignments > correction ? assignments : correction;
 }
 
@@ -85,8 +85,8 @@ static int store_all(struct store *s, const struct integrate *job)
         int64_t shape[3];
         if (uni_shape(job->run, part->what, shape))
             return say_failed("%s", uni_last_error());
-        size_t count = (size_t)shape[0] * (size_t)shape[1] * (size_t)shape[2];
-        void *values = malloc(count * (part->kind == 'd' ? sizeof(double) : sizeof(float)) + 1);
+        int64_t count = io_product(io_product(shape[0], shape[1]), shape[2]);
+        void *values = io_room(count, part->kind == 'd' ? sizeof(double) : sizeof(float));
         if (!values)
             return say_failed("--model: no memory for %s", part->name);
         int status =

@@ -2,12 +2,13 @@
 #include <stdarg.h>
 
 #include "cli.h"
+#include "io.h"
 
 static void say_line(const char *prefix, const char *format, va_list arguments)
 {
-    fputs(prefix, stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    char text[4096]; /* the longest sentence, io_error()'s, has half of that */
+    vsnprintf(text, sizeof text, format, arguments);
+    fprintf(stderr, "%s%s\n", prefix, io_printable(text));
 }
 
 int say_failed(const char *format, ...)

@@ -68,7 +68,7 @@ static int make_names(struct score_job *job)
     for (int b = 0; b < o->n_bases; b++)
         for (int c = 0; c < o->n_columns; c++)
             size += strlen(o->basis[b]) + strlen(o->column[c]) + 8;
-    job->names.at = calloc((size_t)n_columns_out(job), sizeof *job->names.at);
+    job->names.at = io_room_zeroed(n_columns_out(job), sizeof *job->names.at);
     char *at = job->names.bytes = calloc(size, 1);
     if (!job->names.at || !at)
         return say_failed("no memory for the names of %lld columns", (long long)n_columns_out(job));

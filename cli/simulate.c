@@ -142,8 +142,8 @@ static int digits_of(int64_t n)
 static int name_all(struct io_strings *names, const char *stem, int64_t n, int digits)
 {
     size_t size = strlen(stem) + 20;
-    names->at = malloc((size_t)n * sizeof *names->at + 1);
-    names->bytes = malloc((size_t)n * size + 1);
+    names->at = io_room(n, sizeof *names->at);
+    names->bytes = io_room(n, size);
     if (!names->at || !names->bytes)
         return -1;
     for (int64_t i = 0; i < n; i++) {
@@ -161,8 +161,8 @@ static int name_types(struct simulate *s)
     int64_t n = a->n_types + a->n_rare;
     int digits = digits_of(a->n_types);
     size_t size = 32;
-    s->type_names.at = malloc((size_t)n * sizeof *s->type_names.at);
-    s->type_names.bytes = malloc((size_t)n * size);
+    s->type_names.at = io_room(n, sizeof *s->type_names.at);
+    s->type_names.bytes = io_room(n, size);
     if (!s->type_names.at || !s->type_names.bytes)
         return -1;
     for (int64_t t = 0; t < n; t++) {
@@ -182,7 +182,8 @@ static int check_memory(const struct simulate *s)
 {
     char need[32], left[32];
     int64_t names = s->meta_out ? 3 * 32 : 0;
-    int64_t bytes = s->atlas.n_cells * (s->atlas.n_dims * (int64_t)sizeof(float) + 2 * (int64_t)sizeof(int32_t) + names);
+    int64_t cell = io_sum(io_product(s->atlas.n_dims, sizeof(float)), 2 * (int64_t)sizeof(int32_t) + names);
+    int64_t bytes = io_product(s->atlas.n_cells, cell);
     int64_t available = memory_available();
     if (available < 0 || bytes <= available)
         return EXIT_DONE;
@@ -193,10 +194,9 @@ static int check_memory(const struct simulate *s)
 static int make(struct simulate *s)
 {
     const struct atlas *a = &s->atlas;
-    size_t n = (size_t)a->n_cells;
-    s->values = malloc(n * (size_t)a->n_dims * sizeof(float));
-    s->level = malloc(n * sizeof(int32_t));
-    s->type = malloc(n * sizeof(int32_t));
+    s->values = io_room(io_product(a->n_cells, a->n_dims), sizeof *s->values);
+    s->level = io_room(a->n_cells, sizeof *s->level);
+    s->type = io_room(a->n_cells, sizeof *s->type);
     if (!s->values || !s->level || !s->type || name_all(&s->level_names, "batch_", a->n_levels, digits_of(a->n_levels)) ||
         name_types(s) || atlas_make(a, s->values, s->level, s->type))
         return say_failed("no memory for %lld x %lld values", (long long)a->n_cells, (long long)a->n_dims);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io.h"
+
 static const double type_distance = 4.0; /* of a type's centre from the origin, in spreads */
 static const double rare_share = 1e-3;   /* of the cells, per rare type */
 static const double type_decay = 0.18;   /* how much smaller each type is than the one before, where uneven is 1 */
@@ -203,7 +205,7 @@ int atlas_make(const struct atlas *a, float *values, int32_t *level, int32_t *ty
 {
     int64_t n_types = a->n_types + a->n_rare, n_dims = a->n_dims;
     int64_t count = n_dims + a->n_levels * n_types * n_dims + a->n_levels + a->n_levels * n_types + n_types * n_dims + n_dims;
-    double *all = calloc((size_t)count, sizeof *all), total = 0;
+    double *all = io_room_zeroed(count, sizeof *all), total = 0;
     if (!all)
         return -1;
     struct design d = {.a = a, .n_types = n_types, .scale = all};

@@ -92,7 +92,7 @@ static void seconds(struct json *j, const struct integrate *job)
 
 static void variable(struct json *j, const char *key, const struct io_labels *l)
 {
-    int64_t *cells = calloc((size_t)l->n_levels + 1, sizeof *cells);
+    int64_t *cells = io_room_zeroed(l->n_levels + 1, sizeof *cells);
     for (int64_t i = 0; cells && i < l->n_cells; i++) {
         if (l->level[i] >= 0 && l->level[i] < l->n_levels)
             cells[l->level[i]]++;

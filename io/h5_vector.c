@@ -69,7 +69,7 @@ static int read_members(struct io_h5_vector *vector, hid_t type)
     if (count < 0 || count > MOST_MEMBERS)
         return io_fail("%s: %s is an enumeration with %d members, at most %d are understood", vector->file->path, vector->thing,
                        count, MOST_MEMBERS);
-    vector->member = calloc((size_t)count + 1, sizeof *vector->member);
+    vector->member = io_room_zeroed(count + 1, sizeof *vector->member);
     if (!vector->member)
         return io_fail_memory(vector->file->path, vector->thing, count);
     hid_t base = H5Tget_super(type);

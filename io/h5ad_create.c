@@ -195,12 +195,13 @@ int io_h5_reserve(const struct io_target *out, int64_t bytes)
 
 static int64_t room_of(const struct io_new_h5ad *made)
 {
-    int64_t bytes =
-        made->n_cells * (made->n_dims * (int64_t)sizeof(float) + made->n_columns * 4 + 64); /* 64: a name and its place */
+    int64_t cell =
+        io_sum(io_product(made->n_dims, sizeof(float)), (int64_t)made->n_columns * 4 + 64); /* 64: a name and its place */
+    int64_t bytes = io_product(made->n_cells, cell);
     for (int i = 0; i < made->n_columns; i++)
         for (int64_t level = 0; level < made->level_names[i]->count; level++)
-            bytes += (int64_t)strlen(made->level_names[i]->at[level]) + 64;
-    return bytes + (made->n_columns + 1) * 32768 + IO_PIECE / 4;
+            bytes = io_sum(bytes, (int64_t)strlen(made->level_names[i]->at[level]) + 64);
+    return io_sum(bytes, ((int64_t)made->n_columns + 1) * 32768 + IO_PIECE / 4);
 }
 
 static int create(const struct io_target *out, const struct io_new_h5ad *made)

@@ -21,7 +21,7 @@
 extern void __asan_init(void) __attribute__((weak));
 extern void __tsan_init(void) __attribute__((weak));
 
-enum { SECONDS = 60, SECONDS_BYTES = 1 << 20, DATA_ALLOWANCE = 256 << 20 };
+enum { SECONDS = 10, SECONDS_BYTES = 1 << 20, DATA_ALLOWANCE = 256 << 20 };
 
 static int is_watched(void)
 {
@@ -160,7 +160,8 @@ static int fail_ended(struct io_child *child)
         return io_fail("%s: the process that works on it ended early (exit code %d): the file is damaged", child->path,
                        status != -1 && WIFEXITED(status) ? WEXITSTATUS(status) : -1);
     default:
-        return io_fail("%s: HDF5 crashes on it (%s): the file is damaged, or there is no memory", child->path, strsignal(signal_number));
+        return io_fail("%s: HDF5 crashes on it (%s): the file is damaged, or there is no memory", child->path,
+                       strsignal(signal_number));
     }
 }
 

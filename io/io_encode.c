@@ -44,7 +44,7 @@ static int grow(struct io_encoder *encoder)
 {
     if (encoder->count == encoder->room) {
         int64_t room = encoder->room ? encoder->room * 2 : 64;
-        struct io_known *known = realloc(encoder->known, (size_t)room * sizeof *known);
+        struct io_known *known = io_room_grown(encoder->known, room, sizeof *known);
         if (!known)
             return io_fail("no memory for %" PRId64 " levels", room);
         encoder->known = known;
@@ -52,7 +52,7 @@ static int grow(struct io_encoder *encoder)
     }
     if ((uint64_t)encoder->count * 2 >= encoder->n_slots) {
         uint64_t n_slots = encoder->n_slots ? encoder->n_slots * 4 : 256;
-        uint32_t *slots = calloc(n_slots, sizeof *slots);
+        uint32_t *slots = io_room_zeroed((int64_t)n_slots, sizeof *slots);
         if (!slots)
             return io_fail("no memory for %" PRId64 " levels", encoder->count);
         for (int64_t i = 0; i < encoder->count; i++) {
@@ -129,10 +129,10 @@ int32_t io_encoder_continuous(const struct io_encoder *encoder)
 
 int io_fail_continuous(const char *path, const char *column, const char *value, int64_t cell)
 {
-    return io_fail(
-        "%s: column \"%s\" holds numbers that are not whole (first %s at cell %" PRId64
-        "): a continuous variable is no batch; --regress %s takes out what is linear in it, --force makes every distinct value a level",
-        path, column, value, cell + 1, column);
+    return io_fail("%s: column \"%s\" holds numbers that are not whole (first %s at cell %" PRId64
+                   "): a continuous variable is no batch; --regress %s takes out what is linear in it, --force makes every "
+                   "distinct value a level",
+                   path, column, value, cell + 1, column);
 }
 
 struct rank {
@@ -160,8 +160,8 @@ static int by_value(const void *a, const void *b)
 static int sort_levels(const struct io_encoder *encoder, int32_t *level, int64_t n_cells, struct io_builder *names)
 {
     int64_t count = encoder->count;
-    struct rank *ranks = malloc((size_t)count * sizeof *ranks);
-    int32_t *place = malloc((size_t)count * sizeof *place);
+    struct rank *ranks = io_room(count, sizeof *ranks);
+    int32_t *place = io_room(count, sizeof *place);
     int numbers = 1, err = ranks && place ? 0 : io_fail("no memory to sort %" PRId64 " levels", count);
     for (int64_t i = 0; !err && i < count; i++) {
         ranks[i] =

@@ -45,7 +45,7 @@ static int add_row(struct column *column, const struct io_field *label)
 {
     if (column->n_rows == column->room) {
         int64_t room = column->room ? column->room * 2 : 4096;
-        int32_t *level = realloc(column->level, (size_t)room * sizeof *level);
+        int32_t *level = io_room_grown(column->level, room, sizeof *level);
         if (!level)
             return io_fail_memory(column->table.lines.path, "labels", room * (int64_t)sizeof *level);
         column->level = level;
@@ -116,8 +116,8 @@ static int align(struct column *column, const struct io_strings *cells)
 {
     const char *path = column->table.lines.path;
     int64_t lacking = -1, foreign = -1;
-    int32_t *level = malloc((size_t)cells->count * sizeof *level);
-    char *used = calloc((size_t)column->n_rows, 1);
+    int32_t *level = io_room(cells->count, sizeof *level);
+    char *used = io_room_zeroed(column->n_rows, 1);
     int err = level && used ? 0 : io_fail_memory(path, "labels", cells->count * (int64_t)sizeof *level);
     if (!err && column->repeated >= 0)
         err = io_fail("%s: the cell names in its first column are not unique (data row %" PRId64

@@ -160,7 +160,7 @@ static int split(struct io_lines *lines, char *at, char *end)
     for (;;) {
         if (lines->n_fields == lines->field_room) {
             int64_t room = lines->field_room ? lines->field_room * 2 : 64;
-            struct io_field *field = realloc(lines->field, (size_t)room * sizeof *field);
+            struct io_field *field = io_room_grown(lines->field, room, sizeof *field);
             if (!field)
                 return io_fail_memory(lines->path, "a line's fields", room * (int64_t)sizeof *field);
             lines->field = field;

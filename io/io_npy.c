@@ -137,7 +137,7 @@ static int read_header(struct npy *npy, int64_t file_bytes, char **header)
     if (length > file_bytes - begin || length > (1 << 24))
         return io_fail("%s: the header claims %" PRId64 " bytes and the file has %" PRId64 ": it is truncated or damaged",
                        npy->path, length, file_bytes);
-    *header = malloc((size_t)length + 1);
+    *header = io_room(length + 1, 1);
     if (!*header)
         return io_fail_memory(npy->path, "its header", length);
     (*header)[length] = 0;
@@ -165,7 +165,7 @@ static int examine(struct npy *npy, int64_t shape[2])
         err = io_check_sizes(npy->path, "the array", shape[0], shape[1]);
     }
     if (!err) {
-        int64_t wanted = shape[0] * shape[1] * npy->width, found = info.st_size - npy->begin;
+        int64_t wanted = io_product(io_product(shape[0], shape[1]), npy->width), found = info.st_size - npy->begin;
         if (wanted != found)
             err = io_fail("%s: %" PRId64 " x %" PRId64 " values take %" PRId64 " bytes, but the file has %" PRId64
                           " after its header: it is %s",

@@ -36,7 +36,7 @@ int64_t io_npy_bytes(char what, int n_axes, const int64_t *shape)
 {
     int64_t bytes = what == 'd' ? 8 : 4;
     for (int i = 0; i < n_axes; i++)
-        bytes *= shape[i];
+        bytes = io_product(bytes, shape[i]);
     return bytes;
 }
 
@@ -135,7 +135,7 @@ int io_npz_add(struct io_npz *npz, const char *name, const void *values, char wh
     uint64_t bytes = (uint64_t)io_npy_bytes(what, n_axes, shape);
     if (npz->n_members == npz->room) {
         int room = npz->room ? npz->room * 2 : 16;
-        struct member *grown = realloc(npz->member, (size_t)room * sizeof *grown);
+        struct member *grown = io_room_grown(npz->member, room, sizeof *grown);
         if (!grown)
             return io_fail_memory(npz->out.name, "its table", room);
         npz->member = grown;

@@ -29,7 +29,7 @@ int io_builder_finish(struct io_builder *builder, struct io_strings *strings)
 {
     memset(strings, 0, sizeof *strings);
     if (builder->count > 0) {
-        const char **at = malloc((size_t)builder->count * sizeof *at);
+        const char **at = io_room(builder->count, sizeof *at);
         if (!at) {
             io_builder_close(builder);
             return io_fail("no memory for %lld names", (long long)builder->count);

@@ -212,7 +212,7 @@ int io_table_matrix_open(struct io_matrix *matrix, const char *path)
     if (!err) {
         matrix->n_cells = n_cells;
         matrix->n_dims = n_dims;
-        matrix->source_bytes = (int64_t)table.lines.room + IO_PIECE + 2 * name_bytes;
+        matrix->source_bytes = io_sum((int64_t)table.lines.room + IO_PIECE, io_product(2, name_bytes));
         matrix->state = source;
     }
     io_table_close(&table);
@@ -267,8 +267,8 @@ static int put_header(const struct sink *sink, const struct io_output *output, c
 
 static int put_rows(const struct sink *sink, const struct io_output *output, char separator, int names)
 {
-    char *row = malloc((size_t)output->n_dims * IO_FLOAT_TEXT + 2);
-    int err = row ? 0 : io_fail_memory(output->target, "a line", output->n_dims * IO_FLOAT_TEXT);
+    char *row = io_room(io_sum(output->n_dims, 1), IO_FLOAT_TEXT);
+    int err = row ? 0 : io_fail_memory(output->target, "a line", io_product(output->n_dims, IO_FLOAT_TEXT));
     for (int64_t i = 0; !err && i < output->n_cells; i++) {
         const float *value = output->values + i * output->n_dims;
         size_t used = 0;
