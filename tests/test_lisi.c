@@ -291,7 +291,7 @@ static void a_sample_is_of_the_same_values(void **state)
 static void p119_ties_and_duplicates_go_by_the_cell_s_number(void **state)
 {
     (void)state;
-    enum { N = 4000 };
+    enum { N = 2000 };
     static float Z[2 * N];
     static int32_t level[N];
     uint64_t random = 5;
@@ -310,7 +310,7 @@ static void p119_ties_and_duplicates_go_by_the_cell_s_number(void **state)
 static void cells_in_the_worst_order(void **state)
 {
     (void)state;
-    enum { N = 6000 };
+    enum { N = 3000 };
     static float Z[N];
     static int32_t level[N];
     for (int i = 0; i < N; i++)
@@ -328,7 +328,7 @@ static void p24_large_and_small_values(void **state)
     (void)state;
     struct made_data data;
     made_case(&data, &mixed, 4);
-    int64_t n = 1500, d = data.d;
+    int64_t n = 1000, d = data.d;
     float *Z = calloc((size_t)(n * d), sizeof *Z);
     static const float scales[] = {1, 1e-20f, 1e15f, 1e-38f};
     for (int s = 0; s < 4; s++) {

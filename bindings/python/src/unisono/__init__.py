@@ -11,6 +11,7 @@ from ._c import library as _library
 from ._c import text as _text
 from ._diagnostics import Diagnostics, diagnose
 from ._harmonypy import Harmony, run_harmony
+from ._lisi import Lisi, LisiScore, compute_lisi, lisi
 from ._log import UnisonoWarning
 from ._options import Option, options
 from ._plot import plot_before_after, plot_convergence
@@ -24,6 +25,8 @@ __all__ = [
     "Backend",
     "Diagnostics",
     "Harmony",
+    "Lisi",
+    "LisiScore",
     "Option",
     "Plan",
     "Progress",
@@ -32,8 +35,10 @@ __all__ = [
     "UnisonoWarning",
     "__version__",
     "backends",
+    "compute_lisi",
     "diagnose",
     "harmonize",
+    "lisi",
     "options",
     "plan",
     "plot_before_after",

@@ -344,6 +344,44 @@ class Diagnosis(ctypes.Structure):
     ]
 
 
+class LisiOptions(ctypes.Structure):
+    _name_ = "uni_lisi_options"
+    _fields_ = [
+        ("size", c_size_t),
+        ("perplexity", c_double),
+        ("sample", c_int64),
+        ("seed", c_int64),
+        ("threads", c_int64),
+        ("cancel", POINTER(c_int)),
+    ]
+
+
+class LisiPlan(ctypes.Structure):
+    _name_ = "uni_lisi_plan"
+    _fields_ = [
+        ("n_cells", c_int64),
+        ("n_dims", c_int64),
+        ("n_sampled", c_int64),
+        ("n_neighbours", c_int64),
+        ("bytes", c_int64),
+        ("threads", c_int64),
+        ("perplexity", c_double),
+        ("note", c_char * 200),
+    ]
+
+
+class LisiScore(ctypes.Structure):
+    _name_ = "uni_lisi_score"
+    _fields_ = [
+        ("n_levels", c_int64),
+        ("n_missing", c_int64),
+        ("n_values", c_int64),
+        ("mean", c_double),
+        ("median", c_double),
+        ("standard_error", c_double),
+    ]
+
+
 STRUCTS = (
     Matrix,
     Batch,
@@ -362,6 +400,9 @@ STRUCTS = (
     TypeDiagnosis,
     Finding,
     Diagnosis,
+    LisiOptions,
+    LisiPlan,
+    LisiScore,
 )
 ENUMS = (Status, Dtype, Kind, Missing, Array, Reason)
 
@@ -397,6 +438,23 @@ _PROTOTYPES = {
         ],
     ),
     "uni_diagnosis_close": (None, [POINTER(Diagnosis)]),
+    "uni_lisi_options_init": (None, [POINTER(LisiOptions), c_size_t]),
+    "uni_lisi_plan": (
+        c_int,
+        [POINTER(LisiPlan), POINTER(Matrix), POINTER(Batch), c_int, POINTER(LisiOptions)],
+    ),
+    "uni_lisi": (
+        c_int,
+        [
+            POINTER(Matrix),
+            POINTER(Batch),
+            c_int,
+            POINTER(LisiOptions),
+            c_void_p,
+            c_void_p,
+            POINTER(LisiScore),
+        ],
+    ),
     "uni_backend_at": (c_int, [c_int, POINTER(BackendInfo)]),
 }
 
