@@ -152,10 +152,10 @@ static int add_tables(struct entries *e, const struct integrate *job)
     bad = bad || ROUND("rounds/sweeps", sweeps, 1) || ROUND("rounds/objective", objective, 0) ||
           ROUND("rounds/objective_change", objective_change, 0) || ROUND("rounds/change", change, 0) ||
           ROUND("rounds/pruned_pairs", pruned_pairs, 1) || ROUND("rounds/skipped_clusters", skipped_clusters, 1);
-    bad = bad || SWEEP("trace/round", round, 1) || SWEEP("trace/sweep", sweep, 1) || SWEEP("trace/objective", total, 0);
+    bad = bad || SWEEP("trace/round", round, 1) || SWEEP("trace/sweep", sweep, 1) || SWEEP("trace/objective", total, 0) ||
+          SWEEP("trace/diversity", diversity, 0);
     if (!bad && job->options.method.terms)
-        bad =
-            SWEEP("trace/distance", distance, 0) || SWEEP("trace/entropy", entropy, 0) || SWEEP("trace/diversity", diversity, 0);
+        bad = SWEEP("trace/distance", distance, 0) || SWEEP("trace/entropy", entropy, 0);
     return bad;
 }
 
