@@ -60,9 +60,11 @@ static void clipped(struct json *j, const char *key, const char *text)
     json_text(j, key, text ? report_clip(room, text) : NULL);
 }
 
-static void level(struct json *j, const struct report *r, const struct uni_level_diagnosis *l)
+static void level(struct json *j, const struct report *r, int64_t row)
 {
+    const struct uni_level_diagnosis *l = &r->diagnosis->levels[row];
     json_open(j, NULL, '{');
+    json_whole(j, "row", row);
     clipped(j, "variable", r->variable[l->variable].labels.name);
     clipped(j, "name", l->name);
     json_whole(j, "cells", l->cells);
@@ -115,7 +117,7 @@ static int rows(struct json *j, const struct report *r, int types)
         if (types)
             type(j, r, &d->types[order[k].row]);
         else
-            level(j, r, &d->levels[order[k].row]);
+            level(j, r, order[k].row);
     }
     json_close(j, ']');
     free(order);

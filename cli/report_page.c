@@ -157,11 +157,15 @@ static void bases(struct json *j, const struct report *r)
     json_whole(j, "same_shape", REPORT_SAME_SHAPE);
 }
 
+/* What is longer is a table that nobody reads on a page. */
+enum { ENTRY_MOST = 100000 };
+
 static void run(struct json *j, const struct report *r)
 {
     json_open(j, "run", '{');
     for (int64_t i = 0; i < r->run.names.count; i++)
-        json_text(j, r->run.names.at[i], r->run.texts.at[i]);
+        if (strnlen(r->run.texts.at[i], ENTRY_MOST) < ENTRY_MOST)
+            json_text(j, r->run.names.at[i], r->run.texts.at[i]);
     json_close(j, '}');
     json_text(j, "trace", r->trace);
 }

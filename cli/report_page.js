@@ -118,7 +118,7 @@ function summary() {
 }
 
 function findings() {
-  const found = [...(D.diagnosis ? D.diagnosis.findings : []), ...(lines("warnings") || [])].filter(Boolean);
+  const found = [...new Set([...(lines("diagnostics/findings") || []), ...(D.diagnosis ? D.diagnosis.findings : []), ...(lines("warnings") || [])])].filter(Boolean);
   if (!two || !found.length) return;
   byId("findings").hidden = false;
   byId("findings-list").append(...found.slice(0, 60).map((text) => h("li", {}, clean(text))));

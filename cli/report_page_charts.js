@@ -121,18 +121,18 @@ function moves() {
 function objectiveTerms() {
   if (trace && Array.isArray(trace.objective) && trace.objective.length) {
     const column = (k) => trace.objective.map((o) => (Number.isFinite(o[k]) ? o[k] : null));
-    return { round: column("round"), objective: column("total"), distance: column("distance"), entropy: column("entropy"), diversity: column("diversity") };
+    return { run: null, round: column("round"), objective: column("total"), distance: column("distance"), entropy: column("entropy"), diversity: column("diversity") };
   }
   if (!lines("trace/objective")) return null;
-  return Object.fromEntries(["round", "objective", "distance", "entropy", "diversity"].map((k) => [k, numbers("trace/" + k)]));
+  return Object.fromEntries(["run", "round", "objective", "distance", "entropy", "diversity"].map((k) => [k, numbers("trace/" + k)]));
 }
 
-function termChart(title, rounds, values) {
+function termChart(title, rounds, values, runs) {
   const points = values.map((y, x) => [x, y]).filter((p) => p[1] !== null), ys = points.map((p) => p[1]), low = Math.min(...ys), high = Math.max(...ys), pad = (high - low) * 0.08 || Math.abs(high) * 0.01 || 1;
   const f = frame(title + " after every sweep that has one", 180, [0, Math.max(1, values.length - 1)], [low - pad, high + pad], { left: 56, xTicks: Math.min(6, values.length) });
   for (let i = 1; i < rounds.length; i++)
     if (rounds[i] !== rounds[i - 1]) f.svg.append(s("path", { class: "grid", d: `M${f.sx(i - 0.5)} 8V${f.bottom}` }));
-  f.svg.append(s("path", { class: "after-line", d: points.map(([x, y], i) => `${i ? "L" : "M"}${f.sx(x).toFixed(1)} ${f.sy(y).toFixed(1)}`).join("") }),
+  f.svg.append(s("path", { class: "after-line", d: points.map(([x, y], i) => `${i && !(runs && runs[x] !== runs[points[i - 1][0]]) ? "L" : "M"}${f.sx(x).toFixed(1)} ${f.sy(y).toFixed(1)}`).join("") }),
     ...points.map(([x, y]) => s("circle", { class: "dot", cx: f.sx(x), cy: f.sy(y), r: 2.6 }, s("title", {}, `round ${rounds[x] ?? "–"}: ${real(y, 6)}`))));
   return chart(title, f.svg);
 }
@@ -149,7 +149,7 @@ function convergence() {
   if (!has("distance") && has("diversity")) list.push(["Distance and entropy terms", terms.objective.map((o, i) => (o === null || terms.diversity[i] === null ? null : o - terms.diversity[i]))]);
   if (has("diversity")) list.push(["Diversity term", terms.diversity]);
   body.append(h("p", { class: "note" }, "The objective after the sweeps that have one, in their order; upright lines separate rounds. It falls within a round. From round to round it may rise, because the cells were moved in between."),
-    h("div", { class: "charts" }, list.map(([title, values]) => termChart(title, terms.round || [], values))));
+    h("div", { class: "charts" }, list.map(([title, values]) => termChart(title, terms.round || [], values, terms.run))));
   const columns = ["sweeps", "objective", "objective_change", "change", "pruned_pairs", "skipped_clusters"].map((k) => [k, numbers("rounds/" + k)]).filter(([, v]) => v);
   const titles = { sweeps: "sweeps", objective: "objective", objective_change: "relative change of it", change: "change of the correction", pruned_pairs: "pairs left out", skipped_clusters: "clusters left out" };
   if (columns.length)
@@ -157,6 +157,46 @@ function convergence() {
 }
 
 // ---- what moved, of all cells
+
+// The run's own tables, of integrate: rows are in the order of the diagnosis.
+function ofRun(levels) {
+  const names = lines("diagnostics/levels"), part = (k) => numbers("diagnostics/level_" + k);
+  if (!names || !levels.every((l) => names[l.row] === (l.name ?? ""))) return [];
+  const column = (title, k, show) => { const v = part(k); return v ? [{ title, value: (r) => show(v[r.row]) }] : []; };
+  return [...column("mass not corrected", "uncorrected", percent), ...column("on less than a cell", "thin_mass", percent), ...column("clusters left out", "pruned", (x) => (x === null ? "–" : whole(x)))];
+}
+
+// How far each level is moved in each cluster: clusters by mass, pairs that were left out crossed.
+const PAIR_LEVELS = 60;
+function pairs(mass) {
+  const names = lines("diagnostics/levels"), length = numbers("diagnostics/pair_length"), lambda = numbers("diagnostics/pair_lambda"), K = mass.length;
+  if (!names || !length || !lambda || length.length !== names.length * K || names.length > PAIR_LEVELS) return null;
+  const order = mass.map((m, k) => k).sort((a, b) => mass[b] - mass[a]), most = quantile(sortedValues(length), 0.99) || 1, left = 112, W = 1100, wide = Math.min(16, (W - left) / K), high = 16;
+  const svg = s("svg", { viewBox: `0 0 ${W} ${names.length * high + 22}`, role: "img", "aria-label": "How far each level is moved in each cluster" });
+  names.forEach((text, b) => {
+    svg.append(s("text", { x: left - 8, y: high * b + 12, "text-anchor": "end" }, s("title", {}, clean(text)), clean(text).length > 17 ? clean(text).slice(0, 16) + "…" : clean(text)));
+    order.forEach((k, at) => {
+      const value = length[b * K + k], out = lambda[b * K + k] === 0, x = left + at * wide, y = high * b;
+      const what = s("title", {}, `${clean(text)}, cluster ${k + 1} (${real(mass[k])} cells): ${out ? "left out" : real(value)}`);
+      svg.append(out || value === null ? s("path", { class: "grid", d: `M${x + 2} ${y + 2}L${x + wide - 2} ${y + high - 3}` }, what)
+        : s("rect", { class: "heat", x, y, width: wide - 1, height: high - 1, "fill-opacity": Math.max(0.04, Math.min(1, value / most)).toFixed(3) }, what));
+    });
+  });
+  svg.append(s("text", { x: left, y: names.length * high + 14 }, `clusters, the heaviest first; darkest: ${real(most)} and more; crossed: left out`));
+  return h("div", { class: "chart wide" }, h("h3", {}, "How far each level is moved in each cluster"), svg);
+}
+
+function clusters(body) {
+  const part = (k) => numbers("diagnostics/cluster_" + k), mass = part("mass"), names = lines("diagnostics/levels") || [];
+  if (!mass) return;
+  const picture = pairs(mass);
+  if (picture) body.append(picture);
+  const column = (title, k, show) => { const v = part(k); return v && v.length === mass.length ? [{ title, value: (r) => show(v[r]) }] : []; };
+  const longest = part("longest");
+  body.append(...table("Clusters, by mass", [{ title: "cluster", value: (r) => r + 1 }, { title: "mass", value: (r) => real(mass[r]) }, ...column("mixing", "mixing", (x) => real(x)), ...column("correction, median", "length_median", (x) => real(x)),
+    ...column("longest", "length_max", (x) => real(x)), ...(longest ? [{ title: "of", text: true, value: (r) => names[longest[r]] ?? "–" }] : []), ...column("levels", "levels", (x) => whole(x)), ...column("left out", "pruned", (x) => whole(x)), ...column("on less than a cell", "thin", (x) => whole(x))],
+    mass.map((_, k) => k).sort((a, b) => mass[b] - mass[a])).filter(Boolean));
+}
 
 const percent = (x) => (x === null || x === undefined ? "–" : (100 * x).toFixed(1).replace(/^-(?=0\.0$)/, "").replace("-", "\u2212") + "\u202f%");
 function diagnosis() {
@@ -168,13 +208,14 @@ function diagnosis() {
     ...table("Batches" + rest(d.levels.length, d.n_levels), [
       ...(BATCHES.length > 1 ? [{ title: "column", text: true, value: (r) => r.variable }] : []), { title: "level", text: true, value: (r) => r.name ?? "–" }, { title: "cells", value: (r) => whole(r.cells) },
       { title: "moved, median", value: (r) => real(r.median) }, { title: "99.9 %", value: (r) => real(r.p999) }, { title: "most", value: (r) => real(r.most) }, { title: "from the rest", value: (r) => real(r.distance) },
-      { title: "spread before", value: (r) => real(r.spread) }, { title: "kept", value: (r) => percent(r.kept) }], d.levels).filter(Boolean));
+      { title: "spread before", value: (r) => real(r.spread) }, { title: "kept", value: (r) => percent(r.kept) }, ...ofRun(d.levels)], d.levels).filter(Boolean));
   if (d.types.length)
     body.append(...table("Cell types" + rest(d.types.length, d.n_types), [
       { title: "type", text: true, value: (r) => r.name ?? "–" }, { title: "cells", value: (r) => whole(r.cells) },
       ...BATCHES.map((v, k) => ({ title: ["levels of ", name(v.name)], value: (r) => `${whole(r.levels[k])} of ${whole(v.levels)}` })),
       { title: "moved, median", value: (r) => real(r.median) }, { title: "99.9 %", value: (r) => real(r.p999) }, { title: "its centre", value: (r) => real(r.moved) }, { title: "spread before", value: (r) => real(r.spread) },
       { title: "of it removed", value: (r) => percent(r.removed) }, { title: "nearest type", text: true, value: (r) => r.nearest ?? "–" }, { title: "its distance before", value: (r) => real(r.nearest_before) }, { title: "after", value: (r) => real(r.nearest_after) }], d.types).filter(Boolean));
+  clusters(body);
 }
 
 // ---- the run
