@@ -142,6 +142,29 @@ static void a_run_can_be_cancelled(void **state)
         }
 }
 
+/* Before, between and behind the used ones, of every variable. */
+static void unused_levels_change_nothing(void **state)
+{
+    struct study s;
+    struct product p, padded;
+    struct uni_options o = open_mode(&s, *state);
+    study_run(&p, &s, &o);
+    for (int v = 0; v < s.n; v++) {
+        for (int64_t i = 0; i < s.data.n; i++)
+            s.level[v][i] = s.level[v][i] < 0 ? -1 : 2 * s.level[v][i] + 1;
+        s.batch[v].n_levels = 2 * s.batch[v].n_levels + 1;
+    }
+    study_run(&padded, &s, &o);
+    assert_memory_equal(p.Zcorr, padded.Zcorr, (size_t)(p.n * p.d) * sizeof(double));
+    assert_memory_equal(p.R, padded.R, (size_t)(p.n * p.K) * sizeof(double));
+    assert_memory_equal(p.block, padded.block, (size_t)p.n * sizeof *p.block);
+    assert_int_equal(p.summary->n_levels, padded.summary->n_levels);
+    assert_int_equal(p.summary->rounds[2].pruned_pairs, padded.summary->rounds[2].pruned_pairs);
+    product_close(&p);
+    product_close(&padded);
+    study_close(&s);
+}
+
 static int stop_after_two(const struct uni_progress *progress, void *user)
 {
     (void)user;
@@ -315,6 +338,7 @@ int main(void)
         {"the_plan_says_what_the_run_takes", the_plan_says_what_the_run_takes},
         {"taking_is_reading", taking_is_reading},
         {"a_run_can_be_cancelled", a_run_can_be_cancelled},
+        {"unused_levels_change_nothing", unused_levels_change_nothing},
         {"a_stopped_run_is_the_shorter_run", a_stopped_run_is_the_shorter_run},
         {"what_is_read_belongs_together", what_is_read_belongs_together},
     };

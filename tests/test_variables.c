@@ -129,7 +129,7 @@ static void order_of_variables_is_irrelevant(void **state)
             struct uni_batch first = s.batch[0];
             s.batch[0] = s.batch[2], s.batch[2] = first;
             study_run(&b, &s, &o);
-            assert_at_most(largest_difference(a.Zcorr, b.Zcorr, a.n * a.d), 1e-5 * largest_magnitude(a.Zcorr, a.n * a.d));
+            assert_at_most(largest_difference(a.Zcorr, b.Zcorr, a.n * a.d), 1e-6 * largest_magnitude(a.Zcorr, a.n * a.d));
             product_close(&a);
             product_close(&b);
             study_close(&s);
