@@ -16,6 +16,12 @@ from ._labels import Variable
 
 Table = dict[str, Any]
 
+_PAIRS_MOST = 65536  # of level and cluster, in a record
+
+
+def _lines(names: Any) -> str:
+    return "\n".join(name.replace("\n", " ").replace("\r", " ") for name in names)
+
 
 @dataclass
 class Diagnostics:
@@ -64,6 +70,22 @@ class Diagnostics:
     length_999: float
     length_max: float
 
+    def record(self) -> dict[str, Any]:
+        """What the program writes to ``uns``, under the same names."""
+        out: dict[str, Any] = {}
+        if self.findings:
+            out["findings"] = _lines(self.warnings)
+            out["finding_kinds"] = _lines(f["kind"] for f in self.findings)
+        out["levels"] = _lines(self.levels["name"])
+        for prefix, table in (("level", self.levels), ("cluster", self.clusters)):
+            for name, values in table.items():
+                if name not in ("name", "variable") and len(values):
+                    out[f"{prefix}_{name}"] = values
+        if self.observed is not None and 0 < self.observed.size <= _PAIRS_MOST:
+            for name in ("observed", "expected", "lambda_", "length"):
+                out["pair_" + name.rstrip("_")] = getattr(self, name).ravel()
+        return out
+
     def __repr__(self) -> str:
         n = len(self.warnings)
         return f"<unisono.Diagnostics: {n} warning{'' if n == 1 else 's'}>"
@@ -99,9 +121,11 @@ def _copied(d: _c.Diagnosis, variables: Sequence[Variable]) -> Diagnostics:
     levels, types = _table(d.levels, d.n_levels), _table(d.types, d.n_types)
     del levels["level"]
     names = [v.name or "batch" for v in variables]
+    if d.n_variables < len(names):  # the run combined them
+        names = [" | ".join(names)]
     levels["variable"] = np.array([names[v] for v in levels["variable"]])
     if len(types["levels"]):
-        types["levels"] = types["levels"][:, : len(variables)]
+        types["levels"] = types["levels"][:, : d.n_variables]
     shape = (d.n_levels, d.n_clusters)
     return Diagnostics(
         warnings=[finding["text"] for finding in findings],

@@ -200,6 +200,10 @@ class Result:
         before, after = (
             Embedding(self._read(what)) for what in (_c.Array.GIVEN, _c.Array.CORRECTED)
         )
+        return self.diagnose_of(before, after, types)
+
+    def diagnose_of(self, before: Embedding, after: Embedding, types: Any = None) -> Diagnostics:
+        """:meth:`diagnose` where the embeddings are at hand: before, and the result."""
         labels = [Variable(v.name, v.level, v.names) for v in self._labels]
         cells = encode_types(types)
         if cells is not None:
@@ -207,6 +211,8 @@ class Result:
 
             embedding = Embedding(after.values, getattr(self.embedding, "index", None))
             cells = align(cells, embedding)
+        if self._run is None:
+            raise RuntimeError("this result was closed; diagnose before")
         return self._run.use(lambda pointer: diagnose_arrays(pointer, before, after, labels, cells))
 
     @property

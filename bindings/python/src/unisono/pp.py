@@ -19,7 +19,7 @@ from ._columns import (
     seed_of,
     variables_of,
 )
-from ._embedding import take
+from ._embedding import Embedding, take
 from ._labels import encode
 from ._log import warn
 from ._numbers import covariates_of, numbers
@@ -200,6 +200,8 @@ def harmony_integrate(
     if within is None:
         result = run_on(embedding, variables, settings, dtype, progress, **columns)
         record |= _record([result], result, settings, basis, keys_of(key))
+        corrected = Embedding(np.asarray(result.embedding))
+        record["diagnostics"] = result.diagnose_of(embedding, corrected).record()
     else:
         name = within if isinstance(within, str) else None
         apart = within if name is None else column_of(adata.obs, name, "obs")
@@ -301,7 +303,7 @@ def _record(
         record["rounds"] = {name: np.array([r[name] for _, r in rounds]) for name in names}
     sweeps = [(i + 1, o) for i, result in enumerate(results) if result for o in result.objectives]
     if sweeps:
-        terms = ("distance", "entropy", "diversity") if settings.c.terms else ()
+        terms = ("diversity", *(("distance", "entropy") if settings.c.terms else ()))
         record["trace"] = {
             name: np.array([o[name] for _, o in sweeps]) for name in ("round", "sweep", *terms)
         }
