@@ -186,6 +186,17 @@ H5O_type_t io_h5_type(hid_t location, const char *path)
     return info.type;
 }
 
+int io_h5_fail_link(const struct io_h5_file *file, hid_t location, const char *name, const char *thing)
+{
+    H5L_info_t info;
+    char why[256];
+    snprintf(why, sizeof why, "%s", io_h5_reason());
+    if (H5Lget_info(location, name, &info, H5P_DEFAULT) >= 0 && info.type == H5L_TYPE_EXTERNAL)
+        return io_fail("%s: %s is a link to another file, and such links are not followed: write a file that holds it itself",
+                       file->path, thing);
+    return io_fail("%s: %s cannot be opened: %s", file->path, thing, why);
+}
+
 static herr_t add_link(hid_t group, const char *name, const H5L_info_t *info, void *builder)
 {
     (void)group;

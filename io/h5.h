@@ -36,6 +36,8 @@ void io_h5_close(struct io_h5_file *);
 
 int io_h5_exists(hid_t location, const char *path);      /* every step of the path is a link that exists */
 H5O_type_t io_h5_type(hid_t location, const char *path); /* H5O_TYPE_UNKNOWN: there is no such object */
+/* The sentence for a link that is there and leads to nothing. Call at once. */
+int io_h5_fail_link(const struct io_h5_file *, hid_t location, const char *name, const char *thing);
 int io_h5_links(hid_t group, struct io_strings *names);  /* names in a group */
 int io_h5_fields(hid_t type, struct io_strings *names);  /* names of a compound type's members */
 hid_t io_h5_close_id(hid_t id);                          /* whatever kind it is; returns H5I_INVALID_HID */

@@ -247,6 +247,8 @@ static int read_column(struct column *column)
     if (!io_h5_exists(column->file.id, "obs"))
         return io_fail("%s: has no obs: is it an AnnData file?", path);
     column->obs = H5Oopen(column->file.id, "obs", H5P_DEFAULT);
+    if (column->obs < 0)
+        return io_h5_fail_link(&column->file, column->file.id, "obs", "obs");
     if (H5Iget_type(column->obs) == H5I_DATASET) {
         hid_t type = H5Dget_type(column->obs);
         int compound = H5Tget_class(type) == H5T_COMPOUND, result;
@@ -267,7 +269,7 @@ static int read_column(struct column *column)
     case H5O_TYPE_DATASET:
         return read_dataset(column);
     default:
-        return io_fail("%s: column \"%s\" of obs cannot be opened: the file is damaged", path, column->name);
+        return io_h5_fail_link(&column->file, column->obs, column->name, column->name);
     }
 }
 

@@ -273,6 +273,8 @@ static int find_key(struct io_h5ad_source *source)
                        io_h5_exists(source->file.id, "obs") ? "compute an embedding first (scanpy: sc.pp.pca)"
                                                             : "is it an AnnData file?");
     hid_t obsm = H5Oopen(source->file.id, "obsm", H5P_DEFAULT);
+    if (obsm < 0)
+        return io_h5_fail_link(&source->file, source->file.id, "obsm", "obsm");
     if (H5Iget_type(obsm) == H5I_DATASET) {
         source->object = obsm;
         return 0;
@@ -286,7 +288,7 @@ static int find_key(struct io_h5ad_source *source)
     } else {
         source->object = H5Oopen(obsm, source->key, H5P_DEFAULT);
         if (source->object < 0)
-            err = io_fail("%s: %s cannot be opened: %s", path, source->thing, io_h5_reason());
+            err = io_h5_fail_link(&source->file, obsm, source->key, source->thing);
     }
     io_h5_close_id(obsm);
     return err;
