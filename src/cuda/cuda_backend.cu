@@ -125,7 +125,7 @@ static int cuda_sweep(struct uni_backend *b, double *O, struct uni_fit *fit, int
         TRY(uni_cuda_damped_sweeps(c, sweeps));
         if (fit)
             TRY(uni_cuda_damped_fit(c, terms, c->stream));
-        TRY(uni_cuda_end_tables(c, fit ? 2 * c->cores : 0, 1, 0, c->stream));
+        TRY(uni_cuda_end_tables(c, fit ? uni_cuda_fit_blocks(c) : 0, 1, 0, c->stream));
     } else {
         TRY(uni_cuda_sweeps(c, sweeps, !fit ? 0 : c->one_sigma ? 1 : 2));
         if (fit && terms)

@@ -20,7 +20,8 @@ enum {
     WARP_ROWS = 1024,  /* and rows a warp, of a batch of a step: their sums are float32 */
     STEP_WARPS = 8,
     ENTROPY_BLOCKS = 512,
-    MOVED_PARTS = 8, /* a group */
+    MOVED_PARTS = 2048,
+    MOST_SLICES = 16,
     MOST_TABLES = 25 /* that R of the damped update is made from, base among them */
 };
 
@@ -45,8 +46,7 @@ struct uni_cuda_piece {
 struct uni_cuda_place {
     int32_t part, previous; /* the level's part that is updated before it; itself where it is alone */
     int32_t first;          /* is the piece the first of the part? */
-    float theta;
-    double share;
+    float theta, share;
 };
 
 /* R of the damped update: base (share[0] / sum_k base + sum over t > 0 of share[t] P_t / sum_k base P_t), P_t and 1 / sum_k base
@@ -114,8 +114,9 @@ struct uni_cuda_view {
     double *part;      /* (parts) of the objective, from the last pass */
     double *entropy;   /* (ENTROPY_BLOCKS) */
     double *diversity; /* (levels) */
-    double *moved;     /* (G,MOVED_PARTS,2) */
-    int *cluster;      /* (2,K) kept levels; degenerate */
+    double *moved;     /* (MOVED_PARTS,2) */
+    double *slice;     /* (K,slices,D + 3) */
+    int *cluster;      /* (3,K) kept levels; degenerate; slices done */
     double *result;    /* see enum */
 };
 
@@ -214,6 +215,7 @@ int uni_cuda_moments_plain(const struct uni_cuda *, cudaStream_t);
 int uni_cuda_assignments(const struct uni_cuda *, const struct uni_cuda_pass *, cudaStream_t);
 int uni_cuda_entropy(const struct uni_cuda *, cudaStream_t);
 int uni_cuda_damped_fit(const struct uni_cuda *, int terms, cudaStream_t);
+int uni_cuda_fit_blocks(const struct uni_cuda *); /* of it: each leaves two parts */
 int uni_cuda_next_table(struct uni_cuda_recipe *, int slots);
 int uni_cuda_sweeps(struct uni_cuda *, int64_t sweeps, int fit); /* fit: 1 with one sigma, 2 with one for every cluster */
 int uni_cuda_damped_sweeps(struct uni_cuda *, int64_t sweeps);
@@ -222,6 +224,7 @@ int uni_cuda_pack_Y(const struct uni_cuda *, cudaStream_t);
 int uni_cuda_start_tables(struct uni_cuda *, cudaStream_t);
 int uni_cuda_end_tables(struct uni_cuda *, int parts, int fit_of_base, int terms, cudaStream_t);
 int uni_cuda_turn_Y(const struct uni_cuda *, cudaStream_t);
+int uni_cuda_slices(int64_t levels);
 int uni_cuda_ridge(struct uni_cuda *, double alpha, double cutoff, cudaStream_t);
 int uni_cuda_moments_to_double(const struct uni_cuda *, cudaStream_t);
 int uni_cuda_nearest(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M,

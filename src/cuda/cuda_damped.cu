@@ -26,108 +26,145 @@ int uni_cuda_next_table(struct uni_cuda_recipe *r, int slots)
     return slot;
 }
 
-enum { THREADS = 256, WARPS = THREADS / 32 };
+enum { THREADS = 256, WARPS = THREADS / 32, ROWS = 4 /* at once */, KEPT = 4 /* tables whose scales are loaded once a tile */ };
 
-/* Eight columns of a row of base. */
-template <int SINGLE> __device__ __forceinline__ void eight(float (&f)[8], const void *base, int64_t at)
-{
-    if (SINGLE) {
-        uint4 a = load_stream((const float *)base + at), b = load_stream((const float *)base + at + 4);
-        f[0] = __uint_as_float(a.x), f[1] = __uint_as_float(a.y), f[2] = __uint_as_float(a.z), f[3] = __uint_as_float(a.w);
-        f[4] = __uint_as_float(b.x), f[5] = __uint_as_float(b.y), f[6] = __uint_as_float(b.z), f[7] = __uint_as_float(b.w);
-    } else {
-        uint4 a = load_stream((const __half *)base + at);
-        float2 w[4] = {half_pair(a.x), half_pair(a.y), half_pair(a.z), half_pair(a.w)};
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            f[2 * i] = w[i].x, f[2 * i + 1] = w[i].y;
+/* Eight columns of a row of base, as they are stored, and as numbers. */
+template <int SINGLE> struct eight {
+    uint4 word[SINGLE ? 2 : 1];
+
+    __device__ __forceinline__ void take(const void *base, int64_t at)
+    {
+        word[0] = load_stream((const char *)base + at * (SINGLE ? 4 : 2));
+        if (SINGLE)
+            word[SINGLE ? 1 : 0] = load_stream((const char *)base + at * 4 + 16);
     }
-}
 
-/* q = R / base of eight columns of ROWS rows of a piece: slots' tables times the rows' scales. */
-template <int ROWS>
-__device__ __forceinline__ void add_tables(float (&q)[ROWS][8], const uni_cuda_view &v, int piece, const uint32_t (&row)[ROWS],
-                                           int k)
-{
-    for (int t = 1; t < v.recipe.n; t++) {
-        const float *P = v.pen + ((int64_t)v.recipe.slot[t] * v.P + piece) * v.Kp + k;
-        const float *scale = v.row_scale + (int64_t)v.recipe.slot[t] * v.N;
-        float4 a = __ldg((const float4 *)P), b = __ldg((const float4 *)P + 1);
+    __device__ __forceinline__ void numbers(float (&f)[8]) const
+    {
+        if (SINGLE) {
+            const uint4 a = word[0], b = word[SINGLE ? 1 : 0];
+            f[0] = __uint_as_float(a.x), f[1] = __uint_as_float(a.y), f[2] = __uint_as_float(a.z), f[3] = __uint_as_float(a.w);
+            f[4] = __uint_as_float(b.x), f[5] = __uint_as_float(b.y), f[6] = __uint_as_float(b.z), f[7] = __uint_as_float(b.w);
+        } else {
+            const float2 w[4] = {half_pair(word[0].x), half_pair(word[0].y), half_pair(word[0].z), half_pair(word[0].w)};
 #pragma unroll
-        for (int u = 0; u < ROWS; u++) {
-            float w = v.recipe.share[t] * __ldg(scale + row[u]);
-            q[u][0] += w * a.x, q[u][1] += w * a.y, q[u][2] += w * a.z, q[u][3] += w * a.w;
-            q[u][4] += w * b.x, q[u][5] += w * b.y, q[u][6] += w * b.z, q[u][7] += w * b.w;
+            for (int i = 0; i < 4; i++)
+                f[2 * i] = w[i].x, f[2 * i + 1] = w[i].y;
         }
     }
+};
+
+/* q[u] += P w[u], eight columns */
+__device__ __forceinline__ void add_table(float (&q)[ROWS][8], const float *P, const float (&w)[ROWS])
+{
+    const float4 a = __ldg((const float4 *)P), b = __ldg((const float4 *)P + 1);
+#pragma unroll
+    for (int u = 0; u < ROWS; u++) {
+        q[u][0] += w[u] * a.x, q[u][1] += w[u] * a.y, q[u][2] += w[u] * a.z, q[u][3] += w[u] * a.w;
+        q[u][4] += w[u] * b.x, q[u][5] += w[u] * b.y, q[u][6] += w[u] * b.z, q[u][7] += w[u] * b.w;
+    }
 }
 
-/* sum R (dist + sigma ln R) = sum sigma R (ln q - L), and sum sigma R ln R: base drops out of the first. LANES lanes share a row,
-   CH times eight columns each. */
-template <int LANES, int CH, int SINGLE> __global__ void __launch_bounds__(THREADS) damped_fit(uni_cuda_view v, int terms)
+__device__ __forceinline__ float log2_of(float x)
 {
-    constexpr int GROUPS = 32 / LANES, ROWS = CH > 1 ? 1 : 4;
+    float y;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* sum R (dist + sigma ln R) = sum sigma R (ln q - L), q = R / base, and sum sigma R ln R. A warp a tile; LANES lanes share a row,
+   CH times eight columns each. q is times BASE_SCALE, as base is. */
+template <int LANES, int CH, int SINGLE, int TERMS>
+__global__ void __launch_bounds__(THREADS, CH > 1 ? 1 : 2) damped_fit(uni_cuda_view v)
+{
+    constexpr int GROUPS = 32 / LANES, SET = ROWS * GROUPS;
     __shared__ double room[WARPS];
-    int lane = threadIdx.x % LANES, group = threadIdx.x % 32 / LANES;
+    const int lane = threadIdx.x % LANES, group = threadIdx.x % 32 / LANES;
+    float sigma[CH][8];
     double fit[2] = {0, 0};
+#pragma unroll
+    for (int c = 0; c < CH; c++)
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            sigma[c][i] = 8 * (c * LANES + lane) + i < v.K ? v.sigma[8 * (c * LANES + lane) + i] * (1 / BASE_SCALE) : 0;
     for (int64_t at = blockIdx.x * WARPS + threadIdx.x / 32; at < v.tiles; at += (int64_t)gridDim.x * WARPS) {
         const uni_cuda_tile tile = v.tile[at];
-        uint32_t n = tile.packed & 31;
-        float total = 0, entropy = 0;
-        for (uint32_t first = 0; first < n; first += ROWS * GROUPS) {
-            float f[CH][ROWS][8], s[ROWS] = {}, q[ROWS][8];
-            uint32_t row[ROWS];
+        const int n = tile.packed & 31, piece = tile.packed >> 5;
+        const uint32_t own = tile.row + min((int)(threadIdx.x % 16), n - 1); /* this lane holds scales and L of that row */
+        float scale[KEPT], total = 0, entropy = 0;
+        const float L = v.L[own] * (1 / LN_2);
 #pragma unroll
-            for (int u = 0; u < ROWS; u++)
-                row[u] = tile.row + min(first + u * GROUPS + group, n - 1);
+        for (int t = 0; t < KEPT; t++)
+            scale[t] =
+                t + 1 < v.recipe.n ? v.recipe.share[t + 1] * BASE_SCALE * v.row_scale[v.recipe.slot[t + 1] * v.N + own] : 0;
+#pragma unroll 1
+        for (int first = 0; first < n; first += SET) {
+            eight<SINGLE> base[CH][ROWS];
+            float s[ROWS] = {}, w[ROWS];
+            int row[ROWS];
 #pragma unroll
-            for (int c = 0; c < CH; c++)
+            for (int u = 0; u < ROWS; u++) {
+                row[u] = min(first + u * GROUPS + group, n - 1);
 #pragma unroll
-                for (int u = 0; u < ROWS; u++) {
-                    int k = 8 * (c * LANES + lane);
-                    if (k < v.Kp)
-                        eight<SINGLE>(f[c][u], v.base, (int64_t)row[u] * v.Kp + k);
-#pragma unroll
-                    for (int i = 0; i < 8; i++) {
-                        f[c][u][i] = k < v.Kp ? f[c][u][i] : 0;
-                        s[u] += f[c][u][i];
-                    }
-                }
+                for (int c = 0; c < CH; c++)
+                    base[c][u].take(v.base, (int64_t)(tile.row + row[u]) * v.Kp + min(8 * (c * LANES + lane), v.Kp - 8));
+            }
 #pragma unroll
             for (int u = 0; u < ROWS; u++) {
 #pragma unroll
+                for (int c = 0; c < CH; c++) {
+                    float f[8];
+                    base[c][u].numbers(f);
+                    if (8 * (c * LANES + lane) < v.Kp)
+                        s[u] += ((f[0] + f[1]) + (f[2] + f[3])) + ((f[4] + f[5]) + (f[6] + f[7]));
+                }
+#pragma unroll
                 for (int m = LANES / 2; m; m /= 2)
                     s[u] += __shfl_xor_sync(~0u, s[u], m);
-                s[u] = s[u] > 0 ? v.recipe.share[0] / s[u] : 0;
+                s[u] = s[u] > 0 ? __fdividef(v.recipe.share[0] * BASE_SCALE, s[u]) : 0;
             }
 #pragma unroll
             for (int c = 0; c < CH; c++) {
-                int k = 8 * (c * LANES + lane);
+                const int k = min(8 * (c * LANES + lane), v.Kp - 8); /* columns past the row's end have sigma 0 */
+                float q[ROWS][8];
 #pragma unroll
                 for (int u = 0; u < ROWS; u++)
 #pragma unroll
                     for (int i = 0; i < 8; i++)
                         q[u][i] = s[u];
-                if (k < v.Kp)
-                    add_tables<ROWS>(q, v, (int)(tile.packed >> 5), row, k);
+#pragma unroll
+                for (int t = 0; t < KEPT; t++) {
+#pragma unroll
+                    for (int u = 0; u < ROWS; u++)
+                        w[u] = __shfl_sync(~0u, scale[t], row[u]);
+                    if (t + 1 < v.recipe.n)
+                        add_table(q, v.pen + ((int64_t)v.recipe.slot[t + 1] * v.P + piece) * v.Kp + k, w);
+                }
+                for (int t = KEPT + 1; t < v.recipe.n; t++) {
+#pragma unroll
+                    for (int u = 0; u < ROWS; u++)
+                        w[u] = v.recipe.share[t] * BASE_SCALE * v.row_scale[v.recipe.slot[t] * v.N + tile.row + row[u]];
+                    add_table(q, v.pen + ((int64_t)v.recipe.slot[t] * v.P + piece) * v.Kp + k, w);
+                }
 #pragma unroll
                 for (int u = 0; u < ROWS; u++) {
-                    if (first + u * GROUPS + group >= n || k >= v.Kp)
-                        continue;
-                    float L = v.L[row[u]];
+                    const float there = first + u * GROUPS + group < n ? 1 : 0, own_L = __shfl_sync(~0u, L, row[u]);
+                    float f[8], part = 0, rest = 0;
+                    base[c][u].numbers(f);
 #pragma unroll
                     for (int i = 0; i < 8; i++) {
-                        float R = f[c][u][i] * q[u][i], weight = k + i < v.K ? v.sigma[k + i] * R : 0;
-                        if (R > 0)
-                            total += weight * (__logf(q[u][i] * BASE_SCALE) - L);
-                        if (terms && R > 1e-37f)
-                            entropy += weight * __logf(R);
+                        const float R = f[i] * q[u][i], x = sigma[c][i] * R;
+                        part += x * (log2_of(fmaxf(q[u][i], 1e-37f)) - own_L);
+                        if (TERMS)
+                            rest += x * log2_of(fmaxf(R * (1 / BASE_SCALE), 1e-37f));
                     }
+                    total += there * part;
+                    entropy += there * rest;
                 }
             }
         }
-        fit[0] += (double)total - (double)entropy;
-        fit[1] += (double)entropy;
+        fit[0] += ((double)total - (double)entropy) * (double)LN_2;
+        fit[1] += (double)entropy * (double)LN_2;
     }
     for (int i = 0; i < 2; i++) {
         double sum = block_sum(fit[i], room);
@@ -136,20 +173,30 @@ template <int LANES, int CH, int SINGLE> __global__ void __launch_bounds__(THREA
     }
 }
 
-template <int LANES, int CH> static int launch(const struct uni_cuda *c, int terms, cudaStream_t stream)
+int uni_cuda_fit_blocks(const struct uni_cuda *c)
 {
-    if (c->v.single)
-        damped_fit<LANES, CH, 1><<<2 * c->cores, THREADS, 0, stream>>>(c->v, terms);
+    return 2 * c->cores;
+}
+
+template <int LANES, int CH, int SINGLE> static int launch(const struct uni_cuda *c, int terms, cudaStream_t stream)
+{
+    if (terms)
+        damped_fit<LANES, CH, SINGLE, 1><<<uni_cuda_fit_blocks(c), THREADS, 0, stream>>>(c->v);
     else
-        damped_fit<LANES, CH, 0><<<2 * c->cores, THREADS, 0, stream>>>(c->v, terms);
+        damped_fit<LANES, CH, SINGLE, 0><<<uni_cuda_fit_blocks(c), THREADS, 0, stream>>>(c->v);
     return CUDA(cudaGetLastError());
+}
+
+template <int LANES, int CH> static int launch_for(const struct uni_cuda *c, int terms, cudaStream_t stream)
+{
+    return c->v.single ? launch<LANES, CH, 1>(c, terms, stream) : launch<LANES, CH, 0>(c, terms, stream);
 }
 
 int uni_cuda_damped_fit(const struct uni_cuda *c, int terms, cudaStream_t stream)
 {
-    return c->v.Kp <= 64    ? launch<8, 1>(c, terms, stream)
-           : c->v.Kp <= 128 ? launch<16, 1>(c, terms, stream)
-           : c->v.Kp <= 256 ? launch<32, 1>(c, terms, stream)
-           : c->v.Kp <= 512 ? launch<32, 2>(c, terms, stream)
-                            : launch<32, 4>(c, terms, stream);
+    return c->v.Kp <= 64    ? launch_for<8, 1>(c, terms, stream)
+           : c->v.Kp <= 128 ? launch_for<16, 1>(c, terms, stream)
+           : c->v.Kp <= 256 ? launch_for<32, 1>(c, terms, stream)
+           : c->v.Kp <= 512 ? launch_for<32, 2>(c, terms, stream)
+                            : launch_for<32, 4>(c, terms, stream);
 }

@@ -16,7 +16,7 @@ __device__ __forceinline__ void put_fragment(uint4 *to, const float (&b)[4])
 __global__ void pack_W(uni_cuda_view v, const float *W, int KT, int DT, float scale)
 {
     int words = (KT + 1) / 2 * DT * 32;
-    for (int i = threadIdx.x; i < words; i += blockDim.x) {
+    for (int i = blockIdx.y * blockDim.x + threadIdx.x; i < words; i += gridDim.y * blockDim.x) {
         int lane = i % 32, n = i / 32 % DT, s = i / 32 / DT, d = 8 * n + lane / 4, t = lane % 4;
         float b[4];
         for (int e = 0; e < 4; e++) {
@@ -52,7 +52,8 @@ __global__ void pack_Y(uni_cuda_view v, int KT, int DT)
 
 int uni_cuda_pack_W(const struct uni_cuda *c, const float *W, cudaStream_t stream)
 {
-    pack_W<<<c->v.G, 256, 0, stream>>>(c->v, W, c->fast.kt, c->fast.dt, (float)c->W_scale);
+    pack_W<<<dim3((unsigned)c->v.G, c->v.G < 2 * c->cores ? 7 : 2), 256, 0, stream>>>(c->v, W, c->fast.kt, c->fast.dt,
+                                                                                      (float)c->W_scale);
     return CUDA(cudaGetLastError());
 }
 

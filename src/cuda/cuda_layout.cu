@@ -84,7 +84,7 @@ static int make_places(struct uni_cuda_lists *l, const struct uni_problem *p)
             place->part = l->level_last[row];
             place->previous = before[row];
             place->theta = (float)p->level_theta[level];
-            place->share = p->level_share[level];
+            place->share = (float)p->level_share[level];
         }
     for (int64_t i = 0; i < l->pieces * p->V; i++) {
         int v = (int)(i % p->V);
@@ -178,10 +178,12 @@ int uni_cuda_lists_open(struct uni_cuda_lists *l, const struct uni_problem *p, i
     memset(l, 0, sizeof *l);
     l->pieces = count_pieces(p, &l->tiles);
     l->batch_pieces = uni_cuda_batch_pieces(p);
-    if (p->N > (int64_t)1 << 30 || (l->pieces + 1) * p->V + p->Q > (int64_t)1 << 27)
-        return uni_cuda_lib->fail(UNI_INPUT,
-                                  "%lld cells in %lld pieces: the cuda backend takes 2^30 cells in 2^27 pieces; use backend cpu",
-                                  (long long)p->N, (long long)l->pieces);
+    if (p->N > (int64_t)1 << 30 || (l->pieces * (p->V + 1) + p->Q) * (p->K + 8) > (int64_t)1 << 32)
+        return uni_cuda_lib->fail(
+            UNI_INPUT,
+            "%lld cells in %lld pieces (levels times blocks) for %lld clusters are too many for the cuda backend; "
+            "use backend cpu",
+            (long long)p->N, (long long)l->pieces, (long long)p->K);
     l->batches = uni_cuda_batch_bound(p, l->pieces, grid);
     l->piece = (struct uni_cuda_piece *)malloc((size_t)l->pieces * sizeof *l->piece);
     l->place = (struct uni_cuda_place *)malloc((size_t)(l->pieces * p->V) * sizeof *l->place);

@@ -116,11 +116,12 @@ static int64_t deal_out(struct uni_cuda *c, int64_t batches, char *block)
                            ARRAY(v->Yt, c->fast.kt ? 0 : D * v->Kp),
                            ARRAY(v->logit, 8 * c->fast.kt),
                            ARRAY(v->sigma, v->Kp),
-                           ARRAY(v->part, most((int64_t)v->Q * v->grid, 4 * c->cores)),
+                           ARRAY(v->part, most((int64_t)v->Q * v->grid, 2 * uni_cuda_fit_blocks(c))),
                            ARRAY(v->entropy, ENTROPY_BLOCKS),
                            ARRAY(v->diversity, v->levels),
-                           ARRAY(v->moved, ridge * G * MOVED_PARTS * 2),
-                           ARRAY(v->cluster, 2 * K),
+                           ARRAY(v->moved, MOVED_PARTS * 2),
+                           ARRAY(v->slice, ridge * K * uni_cuda_slices(G) * (D + 3)),
+                           ARRAY(v->cluster, 3 * K),
                            ARRAY(v->result, RESULTS),
                            ARRAY(c->seed_X, M * D),
                            ARRAY(c->seed_Y, K * D),
@@ -238,6 +239,7 @@ static int send_lists(struct uni_cuda *c)
     TRY(SEND(v->level_last, l->level_last, v->levels + 1));
     TRY(send_levels(c));
     TRY(CUDA(cudaMemset(v->W[0], 0, uni_cuda_W_bytes(c)))); /* the correction before the first is none */
+    TRY(CUDA(cudaMemset(v->cluster, 0, (size_t)(3 * v->K) * sizeof *v->cluster)));
     TRY(CUDA(cudaMemset(v->L, 0, (size_t)v->N * sizeof(float))));
     TRY(CUDA(cudaDeviceSynchronize()));
 done:

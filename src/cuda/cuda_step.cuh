@@ -67,17 +67,18 @@ __device__ __forceinline__ chain chain_of_r(const uni_cuda_view &v, int block)
    Damped: all that is there. */
 template <bool DAMPED> __device__ __forceinline__ long long seen(const uni_cuda_view &v, chain c, int parity, int k)
 {
-    const int64_t at = (int64_t)c.i * v.Kp + k, from = (int64_t)c.j * v.Kp + k;
+    const uint32_t at = (uint32_t)c.i * (uint32_t)v.Kp + (uint32_t)k, from = (uint32_t)c.j * (uint32_t)v.Kp + (uint32_t)k;
     if (DAMPED)
         return masses(v, parity)[at];
-    return c.i == c.j ? 0 : v.X[from] + v.M[parity ^ (c.j < c.i)][from] - v.M[parity][at];
+    long long x = v.X[from] + v.M[parity ^ (c.j < c.i)][from] - v.M[parity][at];
+    return c.i == c.j ? 0 : x;
 }
 
 /* Keeps what was seen as X, and clears j's dead mass for the next sweep. Damped: half of it stays, and what the sweep before last
    left is cleared. */
 template <bool DAMPED> __device__ __forceinline__ void keep(const uni_cuda_view &v, chain c, int parity, int k, long long x)
 {
-    const int64_t at = (int64_t)c.i * v.Kp + k, from = (int64_t)c.j * v.Kp + k;
+    const uint32_t at = (uint32_t)c.i * (uint32_t)v.Kp + (uint32_t)k, from = (uint32_t)c.j * (uint32_t)v.Kp + (uint32_t)k;
     if (DAMPED) {
         if (x)
             add_exact(masses(v, parity + 1) + at, x / 2);
@@ -90,15 +91,18 @@ template <bool DAMPED> __device__ __forceinline__ void keep(const uni_cuda_view 
 }
 
 /* (a E + b) / (O + E + b) */
-__device__ __forceinline__ float ratio_of(const uni_cuda_view &v, long long o, long long r, double share)
+__device__ __forceinline__ float ratio_of(const uni_cuda_view &v, long long o, long long r, float share)
 {
-    double O = (double)o * (1 / MASS_SCALE), E = share * ((double)r * (1 / MASS_SCALE)), a = (double)v.scale, b = (double)v.add;
-    return __fdividef((float)UNI_PENALTY_TOP(a, b, E), (float)UNI_PENALTY_BOTTOM(b, O, E));
+    float O = __ll2float_rn(o) * (float)(1 / MASS_SCALE), E = share * (__ll2float_rn(r) * (float)(1 / MASS_SCALE));
+    return __fdividef(UNI_PENALTY_TOP(v.scale, v.add, E), UNI_PENALTY_BOTTOM(v.add, O, E));
 }
 
 /* Penalties of a piece from their base-2 logarithms, over the largest: a warp's work. */
-__device__ __forceinline__ void raise(const uni_cuda_view &v, float *pen, float *weighted, float *out, float most, int lane)
+__device__ __forceinline__ void raise(const uni_cuda_view &v, float *pen, float *weighted, float *out, int lane)
 {
+    float most = -HUGE_VALF;
+    for (int k = lane; k < v.K; k += 32)
+        most = fmaxf(most, pen[k]);
     most = warp_most(most);
     for (int k = lane; k < v.Kp; k += 32) {
         float x = pen[k] - most, P = k < v.K && x >= -125 ? exp2f(x) : 0;
@@ -110,120 +114,71 @@ __device__ __forceinline__ void raise(const uni_cuda_view &v, float *pen, float 
     }
 }
 
-/* pen = ((a E + b) / (O + E + b))^theta of two of the batch's pieces, of one variable, over the largest entry of each unless
-   theta is 2: a warp's work. The owner of a piece, whose batch has its first row, keeps what is to be kept; block's first batch
-   keeps r's. */
+/* pen = ((a E + b) / (O + E + b))^theta, its product over the variables, of the batch's pieces, over the largest entry of each
+   unless there is one theta and it is 2. A warp takes 32 clusters of a piece at a time, some of these at once. The owner of a
+   part, whose batch has the first row of its first piece, keeps what is to be kept of it; block's first batch keeps r's. All
+   threads of the warps that compute call it. */
 template <bool DAMPED>
 __device__ __forceinline__ void make_penalties(const uni_cuda_view &v, const uni_cuda_batch &b, const step_smem &sm,
                                                const step_call &call, float *pen, float *weighted)
 {
-    int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+    enum { AT_ONCE = 4 };
+    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, chunks = (v.Kp + 31) / 32, units = b.pieces * chunks;
+    const int inverse = 65536 / chunks + 1; /* u / chunks = u inverse / 65536: there are at most 512 */
     const chain r_chain = chain_of_r(v, call.block);
-    bool there[2], r_owner = b.from == 0 && warp == 0;
-    float most[2] = {-HUGE_VALF, -HUGE_VALF}, *out = v.pen + ((int64_t)call.slot * v.P + b.piece) * v.Kp;
-    chain o_chain[2];
+    float *out = v.pen + ((int64_t)call.slot * v.P + b.piece) * v.Kp;
+#pragma unroll 1
+    for (int first = warp; first < units; first += AT_ONCE * STEP_WARPS) {
+        long long o[AT_ONCE], r[AT_ONCE];
+        float x[AT_ONCE] = {};
+#pragma unroll 1
+        for (int u = 0; u < v.V; u++) { /* all loads of a variable before the first store: one trip to L2 */
 #pragma unroll
-    for (int h = 0; h < 2; h++) {
-        int l = min(warp + h * STEP_WARPS, b.pieces - 1);
-        there[h] = warp + h * STEP_WARPS < b.pieces;
-        o_chain[h] = {sm.place[l].part, sm.place[l].previous};
-    }
-    if (!there[0])
-        return;
-    for (int from = lane; from < v.Kp; from += 128) { /* all loads before the first store: one trip to L2 */
-        long long o[2][4], r[4];
+            for (int i = 0; i < AT_ONCE; i++) {
+                const int unit = min(first + i * STEP_WARPS, units - 1), l = unit * inverse >> 16,
+                          k = min((unit - l * chunks) * 32 + lane, v.Kp - 1);
+                const uni_cuda_place &place = sm.place[l * v.V + u];
+                o[i] = seen<DAMPED>(v, {place.part, place.previous}, call.parity, k);
+                r[i] = seen<DAMPED>(v, r_chain, call.parity, k);
+            }
 #pragma unroll
-        for (int j = 0; j < 4; j++) {
-            int k = min(from + 32 * j, v.Kp - 1);
-            r[j] = seen<DAMPED>(v, r_chain, call.parity, k);
-            o[0][j] = seen<DAMPED>(v, o_chain[0], call.parity, k);
-            o[1][j] = there[1] ? seen<DAMPED>(v, o_chain[1], call.parity, k) : 0;
+            for (int i = 0; i < AT_ONCE; i++) {
+                const int unit = min(first + i * STEP_WARPS, units - 1), l = unit * inverse >> 16,
+                          k = (unit - l * chunks) * 32 + lane;
+                const uni_cuda_place &place = sm.place[l * v.V + u];
+                const float ratio = ratio_of(v, o[i], r[i], place.share);
+                x[i] = v.V == 1 && place.theta == 2 ? ratio * ratio : x[i] + __log2f(ratio) * place.theta;
+                if (first + i * STEP_WARPS < units && k < v.Kp && place.first && sm.before[l] >= b.from)
+                    keep<DAMPED>(v, {place.part, place.previous}, call.parity, k, o[i]);
+            }
         }
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-            int l = warp + h * STEP_WARPS;
-            if (!there[h])
+        for (int i = 0; i < AT_ONCE; i++) {
+            const int unit = min(first + i * STEP_WARPS, units - 1), l = unit * inverse >> 16,
+                      k = (unit - l * chunks) * 32 + lane;
+            const bool usual = v.V == 1 && sm.place[l].theta == 2, owner = sm.before[l] >= b.from;
+            const chain own = {b.piece + l, b.piece + l};
+            if (first + i * STEP_WARPS >= units || k >= v.Kp)
                 continue;
-            bool owner = sm.before[l] >= b.from;
-            const uni_cuda_place &place = sm.place[l];
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                int k = from + 32 * j;
-                float ratio = ratio_of(v, o[h][j], r[j], place.share), x;
-                if (place.theta == 2) { /* the usual one: no power is needed, and nothing can underflow */
-                    x = k < v.K ? ratio * ratio : 0;
-                    if (k < v.Kp && weighted)
-                        weighted[l * v.Kp + k] = v.sigma[k] * x;
-                    if (k < v.Kp && owner)
-                        out[(int64_t)l * v.Kp + k] = x;
-                } else {
-                    x = __log2f(ratio) * place.theta;
-                    most[h] = k < v.K ? fmaxf(most[h], x) : most[h];
-                }
-                if (k < v.Kp)
-                    pen[l * v.Kp + k] = x;
-                if (k < v.Kp && owner)
-                    keep<DAMPED>(v, o_chain[h], call.parity, k, o[h][j]);
-                if (k < v.Kp && h == 0 && r_owner)
-                    keep<DAMPED>(v, r_chain, call.parity, k, r[j]);
-            }
+            const float P = k < v.K ? x[i] : 0;
+            pen[l * v.Kp + k] = P;
+            if (usual && weighted) /* no power is needed, and nothing can underflow */
+                weighted[l * v.Kp + k] = v.sigma[k] * P;
+            if (usual && owner)
+                out[(int64_t)l * v.Kp + k] = P;
+            if (v.V > 1 && owner) /* the piece's own mass: nothing depends on it */
+                keep<DAMPED>(v, own, call.parity, k, seen<DAMPED>(v, own, call.parity, k));
+            if (l == 0 && b.from == 0)
+                keep<DAMPED>(v, r_chain, call.parity, k, r[i]);
         }
     }
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        int l = warp + h * STEP_WARPS;
-        if (there[h] && sm.place[l].theta != 2)
+    if (v.V == 1 && __all_sync(~0u, lane >= b.pieces || sm.place[lane].theta == 2))
+        return;
+    asm volatile("bar.sync 1, %0;" ::"r"((int)STEP_THREADS) : "memory");
+    for (int l = warp; l < b.pieces; l += STEP_WARPS)
+        if (v.V > 1 || sm.place[l].theta != 2)
             raise(v, pen + l * v.Kp, weighted ? weighted + l * v.Kp : nullptr,
-                  sm.before[l] >= b.from ? out + (int64_t)l * v.Kp : nullptr, most[h], lane);
-    }
-}
-
-/* The same of several variables: the product. A part's owner is the batch with the first row of its first piece. */
-template <bool DAMPED>
-__device__ __noinline__ void make_joint_penalties(const uni_cuda_view &v, const uni_cuda_batch &b, const step_smem &sm,
-                                                  const step_call &call, float *pen, float *weighted)
-{
-    int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
-    const chain r_chain = chain_of_r(v, call.block);
-    for (int l = warp; l < b.pieces; l += STEP_WARPS) {
-        const uni_cuda_place *place = sm.place + l * v.V;
-        const chain own = {b.piece + l, b.piece + l};
-        bool owner = sm.before[l] >= b.from, r_owner = b.from == 0 && l == 0;
-        float most = -HUGE_VALF, *out = owner ? v.pen + ((int64_t)call.slot * v.P + b.piece + l) * v.Kp : nullptr;
-        for (int from = lane; from < v.Kp; from += 128) { /* a variable's loads before its first store: a trip to L2 each */
-            long long r[4], o[4];
-            float x[4] = {0, 0, 0, 0};
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-                r[j] = seen<DAMPED>(v, r_chain, call.parity, min(from + 32 * j, v.Kp - 1));
-            for (int u = 0; u < v.V; u++) {
-                const chain o_chain = {place[u].part, place[u].previous};
-                bool keeps = owner && place[u].first;
-#pragma unroll
-                for (int j = 0; j < 4; j++)
-                    o[j] = seen<DAMPED>(v, o_chain, call.parity, min(from + 32 * j, v.Kp - 1));
-#pragma unroll
-                for (int j = 0; j < 4; j++) {
-                    x[j] += __log2f(ratio_of(v, o[j], r[j], place[u].share)) * place[u].theta;
-                    if (keeps && from + 32 * j < v.Kp)
-                        keep<DAMPED>(v, o_chain, call.parity, from + 32 * j, o[j]);
-                }
-            }
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                int k = from + 32 * j;
-                if (k >= v.Kp)
-                    continue;
-                most = k < v.K ? fmaxf(most, x[j]) : most;
-                pen[l * v.Kp + k] = x[j];
-                if (owner) /* the piece's own mass: nothing depends on it */
-                    keep<DAMPED>(v, own, call.parity, k, seen<DAMPED>(v, own, call.parity, k));
-                if (r_owner)
-                    keep<DAMPED>(v, r_chain, call.parity, k, r[j]);
-            }
-        }
-        raise(v, pen + l * v.Kp, weighted ? weighted + l * v.Kp : nullptr, out, most, lane);
-    }
+                  sm.before[l] >= b.from ? out + (int64_t)l * v.Kp : nullptr, lane);
 }
 
 /* The batch's parts of O and r: P times the slots of the warps that had rows of the piece; damped, half of it. */

@@ -199,16 +199,17 @@ template <int LANES, int CH, int SINGLE, int MODE> struct warp_rows {
         }
     }
 
-    /* s = base . P, G += base / s; with fit the logarithms, weighted by sum_k sigma R, too. FULL: the set has all its rows. */
-    template <bool FULL>
+    /* Of n rows of a set: s = base . P, G += base / s; with fit the logarithms, weighted by sum_k sigma R, too. Rows past the n
+       are the first again, and count for nothing. */
     __device__ __forceinline__ void add_set(uint32_t first, const uni_cuda_view &v, uint32_t row, uint32_t n, const float *L,
                                             int lane)
     {
         float f[SUB][COLS], s[SUB], t[SUB];
-        uint32_t group = threadIdx.x % 32 / LANES, at = ring + (next * CHUNK + first + group) * row_bytes;
+        const uint32_t group = threadIdx.x % 32 / LANES, at = ring + (next * CHUNK + first + group) * row_bytes,
+                       mine = row_of_lane<LANES, SUB>(lane) * GROUPS + group;
 #pragma unroll
         for (int u = 0; u < SUB; u++) {
-            numbers(f[u], at + (FULL || u * GROUPS + group < n ? u * GROUPS : 0) * row_bytes, v.Kp, lane);
+            numbers(f[u], at + (u * GROUPS + group < n ? u * GROUPS : -group) * row_bytes, v.Kp, lane);
             s[u] = t[u] = 0;
 #pragma unroll
             for (int i = 0; i < COLS; i++) {
@@ -216,22 +217,17 @@ template <int LANES, int CH, int SINGLE, int MODE> struct warp_rows {
                 if (SIGMAS)
                     t[u] += f[u][i] * sP[i];
             }
-            if (!FULL && u * GROUPS + group >= n)
-                s[u] = t[u] = 0;
         }
         float sum = sum_rows<LANES, SUB>(s, lane), weight = SIGMAS ? sum_rows<LANES, SUB>(t, lane) : 1;
-        float inverse = sum > 0 ? __fdividef(1.0f, sum) : 0; /* 0: its weights all vanish, or no row */
-        if (FIT && sum > 0)
-            logs += (SIGMAS ? weight * inverse : 1.0f) *
-                    (__logf(sum) - LN_BASE_SCALE + L[row_of_lane<LANES, SUB>(lane) * GROUPS + group]);
-        uint32_t mine = row_of_lane<LANES, SUB>(lane) * GROUPS + group;
-        if (MODE == STEP_DAMPED && counts<LANES, SUB>(lane) && (FULL || mine < n))
+        const bool there = mine < n && sum > 0; /* else its weights all vanish, or it is no row */
+        const float inverse = there ? __fdividef(1.0f, sum) : 0;
+        if (FIT && there)
+            logs += (SIGMAS ? weight * inverse : 1.0f) * (__logf(sum) - LN_BASE_SCALE + L[mine]);
+        if (MODE == STEP_DAMPED && counts<LANES, SUB>(lane) && mine < n)
             scale[row + first + mine] = inverse;
 #pragma unroll
         for (int u = 0; u < SUB; u++) {
             float factor = __shfl_sync(~0u, inverse, lane_of_row<LANES, SUB>(u), LANES);
-            if (!FULL && u * GROUPS + group >= n)
-                continue;
 #pragma unroll
             for (int i = 0; i < COLS; i++)
                 G[i] += f[u][i] * factor;
@@ -247,12 +243,13 @@ template <int LANES, int CH, int SINGLE, int MODE> struct warp_rows {
             if (take.l != now)
                 change_piece(take.l, pen, weighted, slots, v.Kp, lane);
             barrier_wait(full + 8 * next, phase);
-            if (n == CHUNK) {
-                add_set<true>(0, v, row, SET, at, lane);
-                add_set<true>(SET, v, row, SET, at + SET, lane);
+            if (n == CHUNK) { /* the second's loads fill the first's waits */
+                add_set(0, v, row, SET, at, lane);
+                add_set(SET, v, row, SET, at + SET, lane);
             } else {
+#pragma unroll 1
                 for (uint32_t i = 0; i < n; i += SET)
-                    add_set<false>(i, v, row, n - i, at + i, lane);
+                    add_set(i, v, row, n - i, at + i, lane);
             }
             __syncwarp();
             if (threadIdx.x % 32 == 0)
@@ -305,10 +302,7 @@ __global__ void __launch_bounds__(STEP_THREADS + 32, CH > 1 || MODE == STEP_FIT_
             work.begin(v, sm, L);
             if (first)
                 wait_for_previous();
-            if (v.V == 1)
-                make_penalties<MODE == STEP_DAMPED>(v, b, sm, call, pen, weighted);
-            else
-                make_joint_penalties<MODE == STEP_DAMPED>(v, b, sm, call, pen, weighted);
+            make_penalties<MODE == STEP_DAMPED>(v, b, sm, call, pen, weighted);
         }
         __syncthreads();
         if (copies)

@@ -8,7 +8,7 @@
 #include "cuda_backend.h"
 #include "cuda_device.cuh"
 
-enum { START_PIECES = 16, THREADS = 256, SLICES = MOVED_PARTS, SOLVE_THREADS = 512 };
+enum { START_PIECES = 4, THREADS = 256, SOLVE_THREADS = 512 };
 
 /* Parts of levels and of r, and X of every level's last part, from the pieces' masses that assign left in the first turn of M; R
    is base now: no penalty. Damped, there is no X. */
@@ -122,123 +122,168 @@ int uni_cuda_end_tables(struct uni_cuda *c, int parts, int of_base, int terms, c
 
 /* ---- ridge --------------------------------------------------------------------------------------------------------------- */
 
-/* Which levels of cluster k are kept, their lambda and weight; returns the kept and leaves sum q O and the smallest pivot. */
-__device__ int choose_levels(const uni_cuda_view &v, int parity, int k, double alpha, double cutoff, double *schur,
-                             double *smallest, double *room)
+/* Sums over a slice of the levels. */
+struct slice_sums {
+    double schur, kept, smallest; /* sum of q O; levels kept; the smallest pivot */
+};
+
+/* Which levels of cluster k are kept, their lambda and weight; right in thread 0. */
+__device__ slice_sums choose_levels(const uni_cuda_view &v, int parity, int k, int first, int end, double alpha, double cutoff,
+                                    double *room)
 {
-    double r = total_of(v, parity, v.levels, k), sum = 0, low = HUGE_VAL, kept = 0;
-    for (int g = threadIdx.x; g < v.G; g += SOLVE_THREADS) {
+    double r = total_of(v, parity, v.levels, k);
+    slice_sums sums = {0, 0, HUGE_VAL};
+    for (int g = first + (int)threadIdx.x; g < end; g += SOLVE_THREADS) {
         int64_t at = (int64_t)g * v.K + k;
         double O = v.O[at], lambda = -1, q = 0;
         if (uni_pair_kept(O, v.level_mass[g], cutoff)) {
             lambda = v.lambda[g] > 0 ? v.lambda[g] : uni_lambda_auto(alpha, v.level_share[g] * r);
             q = uni_intercept_weight(O, lambda);
-            kept++;
-            sum += q * O;
-            low = fmin(low, O + lambda);
+            sums.kept++;
+            sums.schur += q * O;
+            sums.smallest = fmin(sums.smallest, O + lambda);
         }
         v.ridge[at] = lambda;
         v.weight[at] = q;
     }
-    sum = block_sum(sum, room);
-    kept = block_sum(kept, room);
+    sums.schur = block_sum(sums.schur, room);
+    sums.kept = block_sum(sums.kept, room);
     for (int m = 16; m; m /= 2)
-        low = fmin(low, __shfl_xor_sync(~0u, low, m));
+        sums.smallest = fmin(sums.smallest, __shfl_xor_sync(~0u, sums.smallest, m));
     __syncthreads();
     if (threadIdx.x % 32 == 0)
-        room[threadIdx.x / 32] = low;
+        room[threadIdx.x / 32] = sums.smallest;
     __syncthreads();
     for (int w = 0; w < SOLVE_THREADS / 32; w++)
-        low = fmin(low, room[w]);
-    __shared__ double both[2];
-    __syncthreads();
-    if (threadIdx.x == 0)
-        both[0] = sum, both[1] = kept;
-    __syncthreads();
-    *schur = both[0];
-    *smallest = fmin(low, both[0]);
-    return (int)both[1];
+        sums.smallest = fmin(sums.smallest, room[w]);
+    return sums;
 }
 
-/* c = sum q S / sum q O, and Y = c / |c| */
-__global__ void __launch_bounds__(SOLVE_THREADS) intercepts(uni_cuda_view v, int parity, double alpha, double cutoff)
+/* sum q S over a slice of the levels, into sums (D) */
+__device__ void weigh_slice(const uni_cuda_view &v, int k, int first, int end, double *sums)
 {
-    extern __shared__ double sums[];
-    __shared__ double room[SOLVE_THREADS / 32], length[2];
-    int k = blockIdx.x;
-    double schur, smallest;
-    int kept = choose_levels(v, parity, k, alpha, cutoff, &schur, &smallest, room);
-    if (threadIdx.x == 0) {
-        v.cluster[k] = kept;
-        v.cluster[v.K + k] = kept >= 2 && !(smallest >= 1e-10);
-    }
-    if (kept < 2 || !(smallest >= 1e-10))
-        return;
-    int columns = v.D < SOLVE_THREADS ? v.D : SOLVE_THREADS, slices = SOLVE_THREADS / columns, slice = threadIdx.x / columns;
-    for (int d = threadIdx.x % columns; d < v.D && slice < slices; d += columns) {
+    int columns = v.D < SOLVE_THREADS ? v.D : (int)SOLVE_THREADS, shares = SOLVE_THREADS / columns,
+        share = (int)threadIdx.x / columns;
+    for (int d = (int)threadIdx.x % columns; d < v.D && share < shares; d += columns) {
         double sum = 0;
 #pragma unroll 8
-        for (int g = slice; g < v.G; g += slices)
+        for (int g = first + share; g < end; g += shares)
             sum += v.weight[(int64_t)g * v.K + k] * (double)v.S[((int64_t)g * v.K + k) * v.D + d];
-        sums[slice * v.D + d] = sum;
+        sums[share * v.D + d] = sum;
     }
     __syncthreads();
-    double most = 0, squares = 0;
     for (int d = threadIdx.x; d < v.D; d += SOLVE_THREADS) {
-        double c = 0;
-        for (int s = 0; s < slices; s++)
-            c += sums[s * v.D + d];
-        c = c / v.S_scale / schur;
-        v.c[(int64_t)k * v.D + d] = c;
-        sums[d] = c;
+        double sum = 0;
+        for (int i = 0; i < shares; i++)
+            sum += sums[i * v.D + d];
+        sums[d] = sum;
     }
-    __syncthreads();
+}
+
+/* Y = c / |c| of a cluster */
+__device__ void centroid(const uni_cuda_view &v, int k, const double *c)
+{
+    __shared__ double length[2];
     if (threadIdx.x < 32) {
+        double most = 0, squares = 0;
         for (int d = threadIdx.x; d < v.D; d += 32)
-            most = fmax(most, fabs(sums[d]));
+            most = fmax(most, fabs(c[d]));
         for (int m = 16; m; m /= 2)
             most = fmax(most, __shfl_xor_sync(~0u, most, m));
         for (int d = threadIdx.x; d < v.D; d += 32)
-            squares += (sums[d] / most) * (sums[d] / most);
+            squares += (c[d] / most) * (c[d] / most);
         squares = warp_sum(squares);
         if (threadIdx.x == 0)
             length[0] = most, length[1] = sqrt(squares);
     }
     __syncthreads();
     for (int d = threadIdx.x; d < v.D && length[0] > 0 && isfinite(length[0]); d += SOLVE_THREADS)
-        v.Y[(int64_t)k * v.D + d] = (float)(sums[d] / length[0] / length[1]);
+        v.Y[(int64_t)k * v.D + d] = (float)(c[d] / length[0] / length[1]);
 }
 
-/* W = (S - O c) / (O + lambda) of a group, and how far it moved */
+/* c = sum q S / sum q O, and Y = c / |c|: a slice of the levels a block; the block of a cluster that ends last adds the slices,
+   in their order. */
+__global__ void __launch_bounds__(SOLVE_THREADS) intercepts(uni_cuda_view v, int parity, double alpha, double cutoff)
+{
+    extern __shared__ double sums[];
+    __shared__ double room[SOLVE_THREADS / 32];
+    __shared__ int last;
+    const int k = blockIdx.x, slices = gridDim.y, slice = blockIdx.y, first = (int)((int64_t)v.G * slice / slices),
+              end = (int)((int64_t)v.G * (slice + 1) / slices);
+    double *mine = v.slice + ((int64_t)k * slices + slice) * (v.D + 3);
+    slice_sums own = choose_levels(v, parity, k, first, end, alpha, cutoff, room);
+    __syncthreads(); /* weights are read by other threads than wrote them */
+    weigh_slice(v, k, first, end, sums);
+    if (threadIdx.x == 0)
+        mine[v.D] = own.schur, mine[v.D + 1] = own.kept, mine[v.D + 2] = own.smallest;
+    for (int d = threadIdx.x; d < v.D; d += SOLVE_THREADS)
+        mine[d] = sums[d];
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0)
+        last = atomicAdd(v.cluster + 2 * v.K + k, 1) == slices - 1;
+    __syncthreads();
+    if (!last)
+        return;
+    __threadfence();
+    slice_sums all = {0, 0, HUGE_VAL};
+    const volatile double *part = v.slice + (int64_t)k * slices * (v.D + 3);
+    for (int s = 0; s < slices; s++) {
+        all.schur += part[s * (v.D + 3) + v.D];
+        all.kept += part[s * (v.D + 3) + v.D + 1];
+        all.smallest = fmin(all.smallest, part[s * (v.D + 3) + v.D + 2]);
+    }
+    const bool sound = fmin(all.schur, all.smallest) >= 1e-10;
+    if (threadIdx.x == 0) {
+        v.cluster[k] = (int)all.kept;
+        v.cluster[v.K + k] = all.kept >= 2 && !sound;
+        v.cluster[2 * v.K + k] = 0;
+    }
+    if (all.kept < 2 || !sound)
+        return;
+    for (int d = threadIdx.x; d < v.D; d += SOLVE_THREADS) {
+        double c = 0;
+        for (int s = 0; s < slices; s++)
+            c += part[s * (v.D + 3) + d];
+        sums[d] = c / v.S_scale / all.schur;
+        v.c[(int64_t)k * v.D + d] = sums[d];
+    }
+    __syncthreads();
+    centroid(v, k, sums);
+}
+
+/* W = (S - O c) / (O + lambda), and how far it moved: a warp a pair of level and cluster */
 __global__ void __launch_bounds__(THREADS) corrections(uni_cuda_view v, float *W, const float *last)
 {
     __shared__ double room[THREADS / 32];
-    int g = blockIdx.x;
-    int64_t all = (int64_t)v.K * v.D, from = all * blockIdx.y / SLICES, to = all * (blockIdx.y + 1) / SLICES;
+    const int lane = threadIdx.x % 32, warps = (int)gridDim.x * (THREADS / 32);
     double moved = 0, size = 0;
-    for (int64_t i = from + threadIdx.x; i < to; i += THREADS) {
-        int k = (int)(i / v.D);
-        int64_t pair = (int64_t)g * v.K + k, at = g * all + i;
-        double O = v.O[pair], lambda = v.ridge[pair], w = 0, old = last[at];
-        if (lambda >= 0 && v.cluster[k] >= 2)
-            w = uni_correction((double)v.S[at] / v.S_scale, O, v.c[i], lambda);
-        W[at] = (float)w;
-        moved += O * ((w - old) * (w - old));
-        size += O * w * w;
+#pragma unroll 2
+    for (int64_t pair = blockIdx.x * (THREADS / 32) + threadIdx.x / 32; pair < (int64_t)v.G * v.K; pair += warps) {
+        const int k = (int)(pair % v.K);
+        const double O = v.O[pair], lambda = v.ridge[pair];
+        const bool kept = lambda >= 0 && v.cluster[k] >= 2;
+        for (int d = lane; d < v.D; d += 32) {
+            const double old = last[pair * v.D + d], S = (double)v.S[pair * v.D + d] / v.S_scale, c = v.c[(int64_t)k * v.D + d];
+            const double w = kept ? uni_correction(S, O, c, lambda) : 0;
+            W[pair * v.D + d] = (float)w;
+            moved += O * ((w - old) * (w - old));
+            size += O * w * w;
+        }
     }
     moved = block_sum(moved, room);
     size = block_sum(size, room);
     if (threadIdx.x == 0) {
-        v.moved[2 * (g * SLICES + blockIdx.y)] = moved;
-        v.moved[2 * (g * SLICES + blockIdx.y) + 1] = size;
+        v.moved[2 * blockIdx.x] = moved;
+        v.moved[2 * blockIdx.x + 1] = size;
     }
 }
 
-__global__ void __launch_bounds__(THREADS) finish_ridge(uni_cuda_view v)
+__global__ void __launch_bounds__(THREADS) finish_ridge(uni_cuda_view v, int parts)
 {
     __shared__ double room[THREADS / 32];
     double pruned = 0, skipped = 0, degenerate = 0;
-    double moved = sum_of(v.moved, (int64_t)v.G * SLICES, 2, room), size = sum_of(v.moved + 1, (int64_t)v.G * SLICES, 2, room);
+    double moved = sum_of(v.moved, parts, 2, room), size = sum_of(v.moved + 1, parts, 2, room);
     for (int k = threadIdx.x; k < v.K; k += THREADS) {
         pruned += v.cluster[k] < 2 ? v.G : v.G - v.cluster[k];
         skipped += v.cluster[k] < 2;
@@ -255,14 +300,22 @@ __global__ void __launch_bounds__(THREADS) finish_ridge(uni_cuda_view v)
     }
 }
 
+/* Slices of the levels for intercepts: enough blocks for the card where there are many levels. */
+int uni_cuda_slices(int64_t levels)
+{
+    return levels > 16 * MOST_SLICES ? (int)MOST_SLICES : levels > 16 ? (int)(levels / 16) : 1;
+}
+
 /* From S and O to the other W. */
 int uni_cuda_ridge(struct uni_cuda *c, double alpha, double cutoff, cudaStream_t stream)
 {
-    int columns = c->v.D < SOLVE_THREADS ? c->v.D : SOLVE_THREADS;
+    int columns = c->v.D < SOLVE_THREADS ? c->v.D : SOLVE_THREADS, slices = uni_cuda_slices(c->v.G);
+    int64_t pairs = ((int64_t)c->v.G * c->v.K + THREADS / 32 - 1) / (THREADS / 32);
+    int blocks = pairs < MOVED_PARTS ? (int)pairs : (int)MOVED_PARTS;
     size_t bytes = (size_t)(SOLVE_THREADS / columns) * (size_t)c->v.D * sizeof(double);
-    intercepts<<<c->v.K, SOLVE_THREADS, bytes, stream>>>(c->v, c->parity, alpha, cutoff);
-    corrections<<<dim3((unsigned)c->v.G, SLICES), THREADS, 0, stream>>>(c->v, c->v.W[c->W_now ^ 1], c->v.W[c->W_now]);
-    finish_ridge<<<1, THREADS, 0, stream>>>(c->v);
+    intercepts<<<dim3((unsigned)c->v.K, (unsigned)slices), SOLVE_THREADS, bytes, stream>>>(c->v, c->parity, alpha, cutoff);
+    corrections<<<blocks, THREADS, 0, stream>>>(c->v, c->v.W[c->W_now ^ 1], c->v.W[c->W_now]);
+    finish_ridge<<<1, THREADS, 0, stream>>>(c->v, blocks);
     return CUDA(cudaGetLastError());
 }
 
