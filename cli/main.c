@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* unisono: dispatch to the subcommands. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
+#include "io.h"
 #include "unisono.h"
 
 const struct subcommand subcommands[] = {
@@ -44,6 +46,8 @@ static int dispatch(int argc, char **argv)
 int main(int argc, char **argv)
 {
     signals_install();
+    /* Whoever sets it means it: HDF5 loads code from there because a file asks for a filter. */
+    io_allow_plugins(getenv("HDF5_PLUGIN_PATH") != NULL);
     int status = dispatch(argc, argv);
     /* A full disk or a closed pipe shows only now; an answer that did not arrive is a failure. */
     errno = 0;
