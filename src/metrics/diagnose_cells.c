@@ -8,6 +8,8 @@
 #include "../error.h"
 #include "diagnose.h"
 
+enum { AHEAD = 8 };
+
 static void slice_task(void *context, int64_t task, int thread)
 {
     struct uni_diagnose_cells *c = context;
@@ -17,6 +19,10 @@ static void slice_task(void *context, int64_t task, int thread)
     double *sum = c->sum + task * 2 * D, square[2] = {0, 0};
     for (int64_t i = slice->first; i < slice->first + slice->n; i++) {
         double moved = 0;
+        if (i + AHEAD < slice->first + slice->n) { /* rows of a group lie anywhere in memory */
+            uni_matrix_fetch(c->before, c->order[i + AHEAD]);
+            uni_matrix_fetch(c->after, c->order[i + AHEAD]);
+        }
         uni_matrix_row(before, c->before, c->order[i]);
         uni_matrix_row(after, c->after, c->order[i]);
         for (int64_t j = 0; j < D; j++) {
