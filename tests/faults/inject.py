@@ -101,6 +101,8 @@ class Faults:
         os.mkdir(self.start)
         prepare(self.start, options.program)
         self.old = files_of(self.start)
+        with open(options.program, "rb") as f:
+            self.sanitized = b"__asan_init" in f.read()
 
     def run(self, case, folder, **variables):
         command = [self.options.library] if case == "library" else [self.options.program] + CASES[case]
@@ -146,14 +148,16 @@ class Faults:
         except OSError:
             return ""
 
-    def judge(self, case, kind, status, out, err, found, where):
+    def judge(self, case, kind, by, status, out, err, found, where):
         """What is wrong, or None."""
         good, good_out = self.goods[case]
         lines = err.splitlines()
         sentences = [s for s in lines if s.startswith("unisono: ") and not s.startswith("unisono: warning: ") and not re.match(DONE, s)]
         if status not in (0, 1):
             return "status %s" % status
-        if [s for s in lines if not s.startswith("unisono: ")]:
+        # The sanitizers keep a child's stderr open, and show how HDF5 dies in it of its own allocations.
+        dies = self.sanitized and by == "hdf5" and "LeakSanitizer" not in err
+        if [s for s in lines if not s.startswith("unisono: ")] and not dies:
             return "stderr holds more than sentences"
         if status == 1 and (len(sentences) != 1 or sentences[0].rstrip().endswith(":")):
             return "%d sentences" % len(sentences)
@@ -171,11 +175,11 @@ class Faults:
             return "another answer on stdout"
         return None
 
-    def one(self, case, number, kind, function, how):
+    def one(self, case, number, kind, function, by, how):
         folder = self.fresh()
         status, out, err = self.run(case, folder, FAULTS_AT=str(number), FAULTS_HOW=how)
         where = self.where(folder)
-        wrong = self.judge(case, kind, status, out, err, self.left(folder), where)
+        wrong = self.judge(case, kind, by, status, out, err, self.left(folder), where)
         reached = bool(where)
         shutil.rmtree(folder)
         if wrong:
@@ -200,7 +204,7 @@ def chosen(faults, options):
             places += new
             if new or options.every:
                 ours += [by == "ours" or kind != "allocate"] * len(HOWS.get(kind, ["once"]) if new else ["once"])
-                work += [(case, number, kind, function, how) for how in (HOWS.get(kind, ["once"]) if new else ["once"])]
+                work += [(case, number, kind, function, by, how) for how in (HOWS.get(kind, ["once"]) if new else ["once"])]
     print("%d calls from %d places in %d cases; %d failures to be tried" % (total, places, len(options.case or CASES), len(work)))
     if options.most and len(work) > options.most:
         # HDF5's own allocations are nine in ten: half of the share goes to the others.
