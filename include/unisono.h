@@ -389,7 +389,7 @@ UNI_API void uni_diagnosis_close(struct uni_diagnosis *);
 
 /* LISI, the local inverse Simpson's index (Korsunsky et al. 2019): how many levels there are around a cell, weighted by nearness. 1: all its
    neighbours are of one level; the number of levels: they are there in equal parts. For a batch variable (iLISI) high is well mixed, for
-   cell types (cLISI) 1 is well kept apart. It is what the authors' R package lisi and harmonypy compute: over the floor(3 perplexity) - 1
+   cell types (cLISI) 1 is well kept apart. It is what the authors' R package lisi and harmonypy before 2 compute (harmonypy 2.1 takes one neighbour more): over the floor(3 perplexity) - 1
    nearest other cells, weights proportional to exp(-beta d), d the Euclidean distance, beta by bisection from 1 on until the entropy of
    the weights is within 1e-5 of ln perplexity, in 50 steps at most; then 1 / sum over levels of (sum of their weights)^2.
    The neighbours are exact: by distances in float64 of the values as given, of equally far cells the first. A cell is never its own

@@ -217,3 +217,31 @@ def test_on_a_device_without_a_way_back(Z):
     nothing = type("Nothing", (), {"__cuda_array_interface__": Z.__array_interface__})()
     with pytest.raises(TypeError, match="device"):
         run(nothing)
+
+
+class DeviceDLPack:
+    """Memory of a GPU (DLPack's kDLCUDA) that nothing here can read."""
+
+    def __len__(self):
+        return 60
+
+    def __dlpack__(self, **arguments):
+        raise BufferError("not on the CPU")
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+
+def test_labels_on_a_device(Z):
+    codes = np.arange(60) % 2
+    expected = unisono.harmonize(Z, codes, clusters=2).embedding.tobytes()
+    device = OnDevice(codes)
+    device.__class__ = type("Labels", (OnDevice,), {"__len__": lambda self: 60})
+    assert unisono.harmonize(Z, device, clusters=2).embedding.tobytes() == expected
+
+
+@pytest.mark.parametrize("which", ["the embedding", '"batch"'])
+def test_a_device_array_without_a_way_back_is_named(Z, which):
+    given = (DeviceDLPack(), alternating(60)) if which == "the embedding" else (Z, DeviceDLPack())
+    with pytest.raises(TypeError, match=f"{which} \\(DeviceDLPack\\) lies on a device"):
+        unisono.harmonize(*given)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 import time
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -39,12 +40,15 @@ def test_harmonypy_s_own_test():
 
 
 def test_beside_harmonypy(blobs):
+    """harmonypy before 2 to rounding; 2 takes one neighbour more."""
     harmonypy = pytest.importorskip("harmonypy")
+    major = int(version("harmonypy").split(".")[0])
     pd = pytest.importorskip("pandas")
     meta = pd.DataFrame({"batch": blobs[1], "half": np.arange(1200) % 2})
     for X in (blobs[0], blobs[0].astype(float)):
         theirs = harmonypy.compute_lisi(X, meta, ["batch", "half"], 20)
-        assert np.allclose(hm.compute_lisi(X, meta, ["batch", "half"], 20), theirs, rtol=1e-6)
+        ours = hm.compute_lisi(X, meta, ["batch", "half"], 20)
+        assert np.allclose(ours, theirs, rtol=1e-6 if major < 2 else 0.02)
 
 
 def test_p118_one_label_and_two_on_a_line():

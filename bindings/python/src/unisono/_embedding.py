@@ -41,17 +41,17 @@ class Embedding:
         return _c.Matrix(ctypes.c_void_p(v.ctypes.data), dtype, v.shape[0], v.shape[1], *v.strides)
 
 
-def _from_device(data: Any) -> Any:
+def from_device(data: Any, what: str) -> Any:
     """Memory of a GPU on this machine's; other objects as they are."""
     device = data.__dlpack_device__()[0] if hasattr(data, "__dlpack_device__") else _CPU[0]
     if not hasattr(data, "__cuda_array_interface__") and device in _CPU:
         return data
     for method in ("get", "cpu", "copy_to_host"):  # CuPy, torch, Numba
         if hasattr(data, method):
-            logger.info("the embedding is copied from the device to this machine's memory")
+            logger.info("%s: copied from the device to this machine's memory", what)
             return getattr(data, method)()
     raise TypeError(
-        f"the embedding ({type(data).__name__}) lies on a device and has no way to copy it to this "
+        f"{what} ({type(data).__name__}) lies on a device and has no way to copy it to this "
         "machine's memory; give it as a NumPy array"
     )
 
@@ -59,7 +59,7 @@ def _from_device(data: Any) -> Any:
 def _as_array(data: Any) -> np.ndarray:
     if isinstance(data, np.ndarray):
         return data
-    data = _from_device(data)
+    data = from_device(data, "the embedding")
     if hasattr(
         data, "detach"
     ):  # a torch tensor that takes part in a gradient can be read only apart from it

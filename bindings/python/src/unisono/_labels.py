@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import _c
+from ._embedding import from_device
 
 _NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity)", re.ASCII | re.IGNORECASE)
 _FEW = 1 << 20  # integers within a range like this are encoded by a table
@@ -183,9 +184,7 @@ def _plain_array(labels: Any, name: str | None) -> np.ndarray:
         for i, label in enumerate(labels):
             values[i] = label
         return values
-    for method in ("get", "cpu"):  # CuPy, torch on a device
-        if hasattr(labels, "__cuda_array_interface__") and hasattr(labels, method):
-            labels = getattr(labels, method)()
+    labels = from_device(labels, f'"{name or "batch"}"')
     if np.ma.isMaskedArray(labels):
         values = np.array(labels.data, object)
         values[np.ma.getmaskarray(labels)] = None
