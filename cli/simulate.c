@@ -141,7 +141,7 @@ static int digits_of(int64_t n)
 /* "batch_07": numbers from 1, with at least so many digits. Returns -1 without memory. */
 static int name_all(struct io_strings *names, const char *stem, int64_t n, int digits)
 {
-    size_t size = strlen(stem) + 20;
+    size_t size = strlen(stem) + 24;
     names->at = io_room(n, sizeof *names->at);
     names->bytes = io_room(n, size);
     if (!names->at || !names->bytes)
