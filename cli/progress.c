@@ -8,6 +8,7 @@
 #include "unisono.h"
 
 static const double redraw_every = 0.25; /* seconds */
+enum { COLUMNS = 80 };
 
 void progress_open(struct progress *p, int level)
 {
@@ -63,7 +64,7 @@ static void put_line(const struct progress *p, const struct uni_progress *u)
 int progress_round(const struct uni_progress *u, void *user)
 {
     struct progress *p = user;
-    char line[80], part[48] = "";
+    char line[512], part[64] = "";
     long long round = (long long)u->round, most = (long long)u->max_rounds;
     if (p->lines)
         put_line(p, u);
@@ -76,6 +77,7 @@ int progress_round(const struct uni_progress *u, void *user)
     else
         snprintf(line, sizeof line, "%sround %lld/%lld  objective %.5g  %.0f s, at most %.0f s left", part, round, most,
                  u->objective, u->seconds, u->seconds / (double)round * (double)(most - round));
+    line[COLUMNS - 1] = 0;
     draw(p, line);
     return 0;
 }
