@@ -12,11 +12,15 @@ double ref_weight(const struct ref_problem *p, int64_t i)
 }
 
 /* 2026: ((2E + 1) / (O + E + 1)) ^ theta. 2019: (E / (O + E)) ^ theta, where an empty cluster penalises nobody. */
+/* Cells that count as none: where a block took all that a cluster had, what is left is the rounding of a subtraction, and the
+   penalty of 2019 would be the ratio of two such leavings. */
+static const double NOTHING = 1e-8;
+
 double ref_penalty(const struct ref_problem *p, double O, double E, double theta)
 {
     if (!p->harmony1)
         return pow((2 * E + 1) / (O + E + 1), theta);
-    return O > 0 && E > 0 ? pow(E / (O + E), theta) : 1;
+    return pow((fmax(E, 0) + NOTHING) / (fmax(O, 0) + fmax(E, 0) + NOTHING), theta);
 }
 
 /* ln((O + E + 1) / (2E + 1)), in 2019 ln((O + E) / E); it is multiplied by O, so that it is of no account where O is 0. */
@@ -24,7 +28,7 @@ double ref_cross_term(const struct ref_problem *p, double O, double E)
 {
     if (!p->harmony1)
         return log((O + E + 1) / (2 * E + 1));
-    return O > 0 && E > 0 ? log((O + E) / E) : 0;
+    return log((O + E + NOTHING) / (E + NOTHING));
 }
 
 /* R <- 1/2 base pen / (sum_k base pen) + 1/2 R, everything from the state before. */

@@ -32,13 +32,13 @@ INLINE vf keep_logarithms(const struct uni_shape *s, float *P, int64_t k, vf x, 
     return larger(most, x);
 }
 
-/* P = 2^(P - most) */
+/* P = 2^(P - most), not below 2^-100: a cell may have no other cluster, and must not lose it to an underflow. */
 INLINE void penalties_of_logarithms(const struct uni_shape *s, float *P, vf most)
 {
     vf highest = splat(largest_across(most));
     for (int64_t k = 0; k < s->Kv; k += WIDTH) {
         vf x = load(P + k) - highest;
-        store(P + k, choose(x < -125.0f, splat(0), exp2_below(x)));
+        store(P + k, choose(x < -1e30f, splat(0), exp2_below(larger(x, splat(-100)))));
     }
 }
 
