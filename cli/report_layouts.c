@@ -90,15 +90,12 @@ static void note_origin(char *note, size_t size, const struct report_options *o)
         basis = io_uns_text(&uns, "params/use_rep");
     if (basis)
         snprintf(note, size,
-                 "obsm/%s as it is in the file: one picture, so the cells lie where they lie in both panels. By uns/neighbors it "
-                 "was made "
-                 "from %s; a picture of one embedding is no picture of the other.",
+                 "obsm/%s as it is in the file. By uns/neighbors it was made from %s; it is no picture of another embedding.",
                  o->layout[0], report_clip(clipped, basis));
     else
         snprintf(note, size,
-                 "obsm/%s as it is in the file: one picture, so the cells lie where they lie in both panels. The file does not "
-                 "say which "
-                 "embedding it was made from; it can be true to one of the two only.",
+                 "obsm/%s as it is in the file, which does not say which embedding it was made from. It is a picture of that one "
+                 "only.",
                  o->layout[0]);
     io_uns_close(&uns);
 }

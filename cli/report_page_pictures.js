@@ -233,7 +233,7 @@ function describe(i) {
   return parts;
 }
 
-const HINT = "Point at a cell to find it in both panels; click keeps it. With the keyboard: Tab to a panel, then arrows.";
+const HINT = (two ? "Point at a cell to find it in both panels; a click keeps it." : "Point at a cell; a click keeps it.") + " With the keyboard: Tab to a panel, then arrows.";
 function pick(i, panel, event) {
   if (i !== state.cell) {
     state.cell = i;
