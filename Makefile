@@ -31,10 +31,15 @@ test:
 test-large:
 	@bench/large
 
+test-faults:
+	@tools/setup test
+	@cmake -S . -B $(BUILD) -DUNI_TESTS=ON $(CMAKE_FLAGS) >/dev/null
+	@cmake --build $(BUILD) --parallel $(JOBS) --target test_faults
+
 install: all
 	cmake --install $(BUILD)
 
 clean:
 	rm -rf $(BUILD) demo
 
-.PHONY: all demo test test-large install clean
+.PHONY: all demo test test-large test-faults install clean

@@ -62,7 +62,7 @@ void json_open(struct json *j, const char *key, char bracket)
 
 void json_close(struct json *j, char bracket)
 {
-    int filled = j->filled[j->depth];
+    int filled = j->filled[j->depth] != 0;
     j->depth--;
     if (filled && j->depth < 2)
         fprintf(j->out, "\n%*s", 2 * j->depth, "");

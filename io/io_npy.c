@@ -71,7 +71,7 @@ static int parse_type(struct npy *npy, const char *text)
     for (size_t i = 0; i + 1 < sizeof type && text[i + 1] && text[i + 1] != *text; i++)
         type[i] = text[i + 1];
     char order = type[0], kind = type[1];
-    int width = atoi(type + 2), little = *(const char *)&(const int){1};
+    int width = atoi(type + 2), little = *(const unsigned char *)&(const int){1};
     int known = (kind == 'f' && (width == 2 || width == 4 || width == 8)) ||
                 ((kind == 'i' || kind == 'u') && (width == 1 || width == 2 || width == 4 || width == 8));
     if (!known || !strchr("<>=|", order)) {
