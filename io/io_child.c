@@ -143,8 +143,17 @@ static int reap(struct io_child *child)
     return status;
 }
 
-static int fail_ended(struct io_child *child)
+/* The call that moves bytes gave done, which is none. */
+static int fail_ended(struct io_child *child, ssize_t done)
 {
+    int reason = errno;
+    if (child->pid <= 0)
+        return -1;
+    if (done < 0 && reason != EPIPE && reason != ECONNRESET) {
+        /* It may still be there, and wait for what was not sent. */
+        io_child_end(child);
+        return io_fail("%s: the process that works on it cannot be talked to: %s", child->path, strerror(reason));
+    }
     int status = reap(child), signal_number = status != -1 && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     switch (signal_number) {
     case SIGXCPU:
@@ -173,7 +182,7 @@ int io_child_send(struct io_child *child, const void *bytes, int64_t count)
         if (done < 0 && errno == EINTR)
             continue;
         if (done <= 0)
-            return child->pid > 0 ? fail_ended(child) : -1;
+            return fail_ended(child, done);
         at += done;
         count -= done;
     }
@@ -188,7 +197,7 @@ int io_child_receive(struct io_child *child, void *bytes, int64_t count)
         if (done < 0 && errno == EINTR)
             continue;
         if (done <= 0)
-            return child->pid > 0 ? fail_ended(child) : -1;
+            return fail_ended(child, done);
         at += done;
         count -= done;
     }
