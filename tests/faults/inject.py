@@ -24,7 +24,7 @@ import sys
 import tempfile
 import threading
 
-TIME_LIMIT = 60
+TIME_LIMIT = 200
 DONE = r"unisono: \d+ cells x "
 HERE = os.path.dirname(os.path.abspath(__file__))
 DATA = os.path.join(HERE, "..", "data")
