@@ -134,7 +134,11 @@ static void set_filters(struct choices *c, hid_t plist, hid_t type)
 {
     if (seldom(c, 2))
         H5Pset_shuffle(plist);
-    switch (seldom(c, 7)) {
+    H5T_class_t class = H5Tget_class(type);
+    unsigned how = seldom(c, 7);
+    if ((how == 4 || how == 5) && class != H5T_FLOAT && class != H5T_INTEGER)
+        how = 1; /* HDF5 dies of these two where the values are no plain numbers, as it writes */
+    switch (how) {
     case 1:
     case 2:
         H5Pset_deflate(plist, 1);
@@ -146,7 +150,7 @@ static void set_filters(struct choices *c, hid_t plist, hid_t type)
         H5Pset_nbit(plist);
         break;
     case 5:
-        H5Pset_scaleoffset(plist, H5Tget_class(type) == H5T_FLOAT ? H5Z_SO_FLOAT_DSCALE : H5Z_SO_INT, (int)pick(c, 5));
+        H5Pset_scaleoffset(plist, class == H5T_FLOAT ? H5Z_SO_FLOAT_DSCALE : H5Z_SO_INT, (int)pick(c, 5));
         break;
     case 6:
         H5Pset_filter(plist, 32001 + (H5Z_filter_t)pick(c, 20), H5Z_FLAG_OPTIONAL, 0, NULL); /* blosc and such */

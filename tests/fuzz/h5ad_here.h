@@ -10,8 +10,10 @@
 static inline void keep_memory(void)
 {
     static int kept;
-    if (!kept++)
+    if (!kept++) {
+        H5dont_atexit(); /* it dies there of what it could not write */
         H5set_free_list_limits(-1, -1, -1, -1, -1, -1);
+    }
 }
 
 /* Holds what io gives it against the sizes that it gave before. */
