@@ -47,7 +47,8 @@ static inline void add_cells(struct lane_sums to[2], const float *x, const float
     add(&to[1], both * a, dx_b, dy_b);
 }
 
-UNI_CLONES void uni_tsne_repulsion(float sums[2][3], const float *x, const float *y, int64_t padded, int64_t i)
+/* Static, and called by a name of its own below: the choice between the builds would be exported otherwise. */
+UNI_CLONES static void repulsion(float sums[2][3], const float *x, const float *y, int64_t padded, int64_t i)
 {
     struct lane_sums to[2] = {{{0}, {0}, {0}}, {{0}, {0}, {0}}};
     int64_t own = i / UNI_TSNE_LANES * UNI_TSNE_LANES;
@@ -65,7 +66,7 @@ UNI_CLONES void uni_tsne_repulsion(float sums[2][3], const float *x, const float
     }
 }
 
-UNI_CLONES void uni_tsne_squares(float *square, const float *x, const float *Xt, int64_t D, int64_t padded)
+UNI_CLONES static void squares(float *square, const float *x, const float *Xt, int64_t D, int64_t padded)
 {
     for (int64_t j = 0; j < padded; j += UNI_TSNE_LANES) {
         lanes sum = {0};
@@ -75,4 +76,14 @@ UNI_CLONES void uni_tsne_squares(float *square, const float *x, const float *Xt,
         }
         memcpy(square + j, &sum, sizeof sum);
     }
+}
+
+void uni_tsne_repulsion(float sums[2][3], const float *x, const float *y, int64_t padded, int64_t i)
+{
+    repulsion(sums, x, y, padded, i);
+}
+
+void uni_tsne_squares(float *square, const float *x, const float *Xt, int64_t D, int64_t padded)
+{
+    squares(square, x, Xt, D, padded);
 }
