@@ -197,6 +197,7 @@ done:
 int uni_open(struct uni_harmony **run, const struct uni_matrix *embedding, const struct uni_batch *batches, int n_batches,
              const struct uni_options *options)
 {
+    OWN_SURROUNDINGS;
     double from = uni_seconds();
     *run = NULL;
     if (!embedding || !batches || !options)
@@ -222,6 +223,7 @@ int uni_open(struct uni_harmony **run, const struct uni_matrix *embedding, const
 int uni_plan(struct uni_plan *plan, int64_t n_cells, int64_t n_dims, const struct uni_batch *batches, int n_batches,
              const struct uni_options *options)
 {
+    OWN_SURROUNDINGS;
     int err = 0;
     struct uni_harmony *h = calloc(1, sizeof *h);
     memset(plan, 0, sizeof *plan);
@@ -375,7 +377,12 @@ static int report(struct uni_harmony *h, double from)
     struct uni_progress progress = {.round = h->n_rounds, .max_rounds = h->options.max_rounds, .seconds = uni_seconds() - from};
     progress.objective = h->objectives[h->n_objectives - 1].total;
     progress.change = h->n_rounds ? h->rounds[h->n_rounds - 1].change : 1;
-    if (h->options.progress && h->options.progress(&progress, h->options.progress_user))
+    if (!h->options.progress)
+        return UNI_OK;
+    uni_leave(h->callers);
+    int stop = h->options.progress(&progress, h->options.progress_user);
+    uni_enter(h->callers);
+    if (stop)
         return uni_fail(UNI_STOPPED, "stopped by the caller after round %lld", (long long)h->n_rounds);
     return UNI_OK;
 }
@@ -431,10 +438,12 @@ done:
 
 int uni_run(struct uni_harmony *h)
 {
+    OWN_SURROUNDINGS;
     double from = uni_seconds();
     if (h->reason != UNI_NOT_RUN)
         return uni_fail(UNI_INPUT, "this run has been run; open a new one");
     int err = UNI_OK;
+    h->callers = &callers;
     if (h->cells.problem.G < 2) {
         uni_warn(&h->warnings,
                  "only one batch level has cells: there is nothing to integrate, and the embedding comes back unchanged");

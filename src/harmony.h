@@ -4,6 +4,7 @@
 #define UNI_HARMONY_H
 
 #include "method.h"
+#include "surroundings.h"
 
 struct uni_harmony {
     struct uni_options options;
@@ -29,6 +30,7 @@ struct uni_harmony {
     struct uni_arena result; /* of uni_take, where the backend cannot give its own rows */
     enum uni_reason reason;
     struct uni_warnings warnings;
+    struct uni_surroundings *callers; /* during uni_run: for his callback */
     struct uni_summary summary;
 };
 

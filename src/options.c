@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The option table: name, kind, default, range and help line of every option. Nothing else in the project repeats them. */
-#define _GNU_SOURCE
 #include <limits.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +8,7 @@
 
 #include "error.h"
 #include "method.h"
+#include "surroundings.h"
 
 struct row {
     struct uni_option public;
@@ -145,15 +144,9 @@ const struct uni_option *uni_option_at(int i)
     return i >= 0 && i < ROWS ? &table[i].public : NULL;
 }
 
-/* Numbers are read and written with a point, whatever the caller's locale says. */
-static locale_t c_locale(void)
-{
-    return newlocale(LC_ALL_MASK, "C", (locale_t)0); /* a static object in the C library: nothing to free */
-}
-
 static int number(const char *text, char **end, double *value)
 {
-    *value = strtod_l(text, end, c_locale());
+    *value = strtod(text, end);
     return *end != text && !isnan(*value);
 }
 
@@ -259,6 +252,7 @@ static const struct row *find(const char *name)
 
 void uni_options_init(struct uni_options *options, size_t size)
 {
+    OWN_SURROUNDINGS;
     memset(options, 0, size);
     options->size = size;
     for (int i = 0; i < ROWS; i++)
@@ -277,6 +271,7 @@ static const struct {
 
 int uni_options_set(struct uni_options *options, const char *name, const char *text)
 {
+    OWN_SURROUNDINGS;
     const struct row *row = find(name);
     int err = row ? set_row(options, row, text) : UNI_OPTION;
     for (size_t i = 0; !err && i < sizeof follow / sizeof *follow; i++)
@@ -291,7 +286,7 @@ static size_t write_number(double value, char *text, size_t size)
     char number[32] = "";
     for (int digits = 6; digits <= 17; digits++) {
         snprintf(number, sizeof number, "%.*g", digits, value);
-        if (strtod_l(number, NULL, c_locale()) == value)
+        if (strtod(number, NULL) == value)
             break;
     }
     return (size_t)snprintf(text, size, "%s", number);
@@ -311,11 +306,11 @@ static void write_values(const struct uni_values *values, char *text, size_t siz
 
 int uni_options_get(const struct uni_options *options, const char *name, char *text, size_t size)
 {
+    OWN_SURROUNDINGS;
     const struct row *row = find(name);
     if (!row)
         return UNI_OPTION;
     const void *where = field(options, row);
-    locale_t before = uselocale(c_locale());
     if (row->public.kind == UNI_KIND_VALUES) {
         write_values(where, text, size);
     } else if (row->public.kind == UNI_KIND_REAL) {
@@ -338,7 +333,6 @@ int uni_options_get(const struct uni_options *options, const char *name, char *t
             at += strcspn(at, "|") + 1;
         snprintf(text, size, "%.*s", (int)strcspn(at, "|"), at);
     }
-    uselocale(before);
     return UNI_OK;
 }
 

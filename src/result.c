@@ -161,6 +161,7 @@ static int readable(const struct uni_harmony *h, enum uni_array what)
 
 int uni_read(struct uni_harmony *h, enum uni_array what, void *dst)
 {
+    OWN_SURROUNDINGS;
     int64_t shape[3];
     double from = uni_seconds();
     int err = uni_shape(h, what, shape);
@@ -177,6 +178,7 @@ int uni_read(struct uni_harmony *h, enum uni_array what, void *dst)
 
 int uni_take(struct uni_harmony *h, const float **corrected)
 {
+    OWN_SURROUNDINGS;
     const struct uni_problem *p = &h->cells.problem;
     const struct uni_shift *shift = h->n_rounds ? &h->shift : NULL;
     double from = uni_seconds();
@@ -230,6 +232,7 @@ const struct uni_summary *uni_summary(struct uni_harmony *h)
 
 int uni_backend_at(int i, struct uni_backend_info *info)
 {
+    OWN_SURROUNDINGS;
     int present;
     if (i == 0)
         uni_cpu_describe(info);

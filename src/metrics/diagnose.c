@@ -10,6 +10,7 @@
 
 #include "../cpu/cpu_pool.h"
 #include "../error.h"
+#include "../surroundings.h"
 
 static const char *name_of(const struct uni_batch *b, const char *otherwise)
 {
@@ -279,6 +280,7 @@ int uni_diagnose(struct uni_diagnosis **diagnosis, struct uni_harmony *run, cons
                  const struct uni_matrix *after, const struct uni_batch *batches, int n_batches, const struct uni_batch *types,
                  int64_t threads)
 {
+    OWN_SURROUNDINGS;
     *diagnosis = NULL;
     int err = check_all_labels(batches, n_batches, types);
     if (err)

@@ -8,6 +8,7 @@
 
 #include "../error.h"
 #include "../method.h"
+#include "../surroundings.h"
 
 enum { MOST_DIMS = 1000000, LEAST_CELLS = 5 };
 
@@ -172,6 +173,7 @@ static int make_plan(struct lisi *job, const struct uni_matrix *m, const struct 
 int uni_lisi_plan(struct uni_lisi_plan *plan, const struct uni_matrix *embedding, const struct uni_batch *labels, int n_labels,
                   const struct uni_lisi_options *options)
 {
+    OWN_SURROUNDINGS;
     struct uni_lisi_options o;
     struct lisi job;
     int err = check_options(&o, options);
@@ -244,6 +246,7 @@ done:
 int uni_lisi(const struct uni_matrix *embedding, const struct uni_batch *labels, int n_labels,
              const struct uni_lisi_options *options, double *values, int64_t *cells, struct uni_lisi_score *scores)
 {
+    OWN_SURROUNDINGS;
     struct uni_lisi_options o;
     struct lisi job;
     int err = check_options(&o, options);

@@ -10,6 +10,7 @@
 #include "../cpu/cpu_pool.h"
 #include "../error.h"
 #include "../method.h"
+#include "../surroundings.h"
 #include "tsne.h"
 
 enum { ROWS = 32, EARLY = 250, ALL = 650 }; /* cells of a task, even; exaggerated steps; steps */
@@ -180,6 +181,7 @@ static int check(const struct uni_matrix *m, const float *start, double perplexi
 int uni_tsne(float *place, const struct uni_matrix *embedding, const float *start, double perplexity, int64_t threads,
              const volatile int *cancel)
 {
+    OWN_SURROUNDINGS;
     int err = 0;
     struct uni_matrix plain = {0};
     struct uni_warnings warnings = {0};
