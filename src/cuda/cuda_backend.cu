@@ -103,6 +103,7 @@ static int cuda_assign(struct uni_backend *b, double *O, struct uni_fit *fit, co
     TRY(clear_tables(c));
     c->parity = 0;
     TRY(c->fast.kt ? uni_cuda_assign_fast(c, &pass, blocks, c->stream) : uni_cuda_assign_plain(c, &pass, blocks, c->stream));
+    c->sweeps = c->moments_made = 0;
     c->v.recipe.n = 1;
     c->v.recipe.share[0] = 1;
     TRY(uni_cuda_start_tables(c, c->stream));
@@ -116,16 +117,45 @@ done:
     return err;
 }
 
+static int make_moments(struct uni_cuda *c, int fit)
+{
+    int err = 0;
+    if (c->moments_made)
+        return UNI_OK;
+    TRY(CUDA(cudaMemsetAsync(c->v.S, 0, (size_t)(c->p->G * c->p->K * c->p->D) * sizeof *c->v.S, c->stream)));
+    TRY(c->fast.kt ? uni_cuda_moments_fast(c, fit, c->stream) : uni_cuda_moments_plain(c, c->stream));
+    c->moments_made = 1;
+done:
+    return err;
+}
+
+/* The objective needs R once more: of a round's last sweep it is made with the moments, for which R is made anyway. */
+static int damped_sweep(struct uni_cuda *c, int fit, int64_t sweeps, int terms)
+{
+    int err = 0, with_moments = fit && !terms && c->fast.kt && c->sweeps == c->p->sweeps;
+    TRY(uni_cuda_damped_sweeps(c, sweeps));
+    if (with_moments)
+        TRY(make_moments(c, 1));
+    else if (fit)
+        TRY(uni_cuda_damped_fit(c, terms, c->stream));
+    TRY(uni_cuda_end_tables(c,
+                            with_moments ? uni_cuda_moments_blocks(c)
+                            : fit        ? uni_cuda_fit_blocks(c)
+                                         : 0,
+                            !with_moments, 0, c->stream));
+done:
+    return err;
+}
+
 static int cuda_sweep(struct uni_backend *b, double *O, struct uni_fit *fit, int64_t sweeps, int terms)
 {
     int err = 0;
     struct uni_cuda *c = cuda_of(b);
     TRY(begin(c));
+    c->moments_made = 0;
+    c->sweeps += sweeps;
     if (c->v.damped) {
-        TRY(uni_cuda_damped_sweeps(c, sweeps));
-        if (fit)
-            TRY(uni_cuda_damped_fit(c, terms, c->stream));
-        TRY(uni_cuda_end_tables(c, fit ? uni_cuda_fit_blocks(c) : 0, 1, 0, c->stream));
+        TRY(damped_sweep(c, fit != NULL, sweeps, terms));
     } else {
         TRY(uni_cuda_sweeps(c, sweeps, !fit ? 0 : c->one_sigma ? 1 : 2));
         if (fit && terms)
@@ -140,23 +170,15 @@ done:
     return err;
 }
 
-static int make_moments(struct uni_cuda *c)
-{
-    int err = 0;
-    TRY(CUDA(cudaMemsetAsync(c->v.S, 0, (size_t)(c->p->G * c->p->K * c->p->D) * sizeof *c->v.S, c->stream)));
-    TRY(c->fast.kt ? uni_cuda_moments_fast(c, c->stream) : uni_cuda_moments_plain(c, c->stream));
-done:
-    return err;
-}
-
 static int cuda_moments(struct uni_backend *b, double *S, const unsigned char *part)
 {
     int err = 0;
     struct uni_cuda *c = cuda_of(b);
     (void)part; /* by group */
     TRY(begin(c));
-    TRY(make_moments(c));
+    TRY(make_moments(c, 0));
     TRY(uni_cuda_moments_to_double(c, c->stream));
+    c->moments_made = 0;
     TRY(CUDA(cudaMemcpyAsync(S, c->v.S, (size_t)(c->p->G * c->p->K * c->p->D) * sizeof *S, cudaMemcpyDeviceToHost, c->stream)));
     TRY(CUDA(cudaStreamSynchronize(c->stream)));
 done:
@@ -204,7 +226,7 @@ static int cuda_solve(struct uni_backend *b, struct uni_ridge *ridge, float *Y, 
     if (c->v.V > 1) /* the library does */
         return UNI_OK;
     TRY(know_lambda(c, ridge));
-    TRY(make_moments(c));
+    TRY(make_moments(c, 0));
     TRY(uni_cuda_ridge(c, ridge->alpha, ridge->cutoff, c->stream));
     TRY(CUDA(cudaMemcpyAsync(result, c->v.result, RESULTS * sizeof *result, cudaMemcpyDeviceToHost, c->stream)));
     TRY(CUDA(cudaMemcpyAsync(centroids, c->v.Y, bytes, cudaMemcpyDeviceToHost, c->stream)));

@@ -20,7 +20,7 @@ enum {
     WARP_ROWS = 1024,  /* and rows a warp, of a batch of a step: their sums are float32 */
     STEP_WARPS = 8,
     ENTROPY_BLOCKS = 512,
-    MOVED_PARTS = 2048,
+    MOVED_SHARES = 8,
     MOST_SLICES = 16,
     MOST_TABLES = 25 /* that R of the damped update is made from, base among them */
 };
@@ -44,8 +44,8 @@ struct uni_cuda_piece {
 
 /* A piece at its level of a variable. */
 struct uni_cuda_place {
-    int32_t part, previous; /* the level's part that is updated before it; itself where it is alone */
-    int32_t first;          /* is the piece the first of the part? */
+    int32_t part, previous, next; /* the level's parts that are updated before and after it; itself where it is alone */
+    int32_t first;                /* is the piece the first of the part? */
     float theta, share;
 };
 
@@ -80,7 +80,7 @@ struct uni_cuda_view {
     int grid;                      /* blocks of a step: also how its batches are dealt out */
     int tiles;
     int step_rows;                                  /* most rows of a warp in a step */
-    int batch_pieces;                               /* most pieces of a batch */
+    int batch_pieces;                               /* most pieces of a batch that there is */
     float *Z;                                       /* (N_all,Dz) */
     void *base;                                     /* (N,Kp) */
     float *L;                                       /* (N) */
@@ -94,12 +94,12 @@ struct uni_cuda_view {
     int *block_piece;                               /* (Q + 1) */
     int *group_piece;                               /* (G,Q) its pieces; -1: none */
     int *group_row;                                 /* (G,V) rows of W whose sum is the group's */
-    int *level_last;                                /* (levels + 1) the last part of each level, -1: it has no cells; of r */
+    int *level_first, *level_last;                  /* (levels + 1) each level's first and last part, -1: it has no cells; of r */
     double *level_theta, *level_share, *level_mass; /* (levels) */
     double *lambda;                                 /* (levels) fixed; 0: automatic */
     float *pen;      /* (slots,P,Kp) penalties of each piece's last update; damped: of the round's sweeps */
     long long *M[2]; /* (parts,Kp) masses of this sweep and of the one before, by turns */
-    long long *X;    /* (parts,Kp) O without the part, when it was last updated; damped: a third turn of M */
+    long long *X;    /* (parts,Kp) O without the part and the one before it; damped: a third turn of M */
     long long *S;    /* (G,K,D) moments times S_scale */
     double S_scale;
     double *O;              /* (G,K) */
@@ -114,7 +114,7 @@ struct uni_cuda_view {
     double *part;      /* (parts) of the objective, from the last pass */
     double *entropy;   /* (ENTROPY_BLOCKS) */
     double *diversity; /* (levels) */
-    double *moved;     /* (MOVED_PARTS,2) */
+    double *moved;     /* (G,MOVED_SHARES,2) */
     double *slice;     /* (K,slices,D + 3) */
     int *cluster;      /* (3,K) kept levels; degenerate; slices done */
     double *result;    /* see enum */
@@ -137,8 +137,8 @@ struct uni_cuda_lists {
     struct uni_cuda_tile *tile;
     uint32_t *group_tile;
     struct uni_cuda_batch *batch;
-    int *block_piece, *group_piece, *group_row, *level_last;
-    int64_t pieces, parts, tiles, batches, step_rows, batch_pieces;
+    int *block_piece, *group_piece, *group_row, *level_first, *level_last;
+    int64_t pieces, parts, tiles, batches, step_rows, batch_pieces, most_pieces;
 };
 int uni_cuda_lists_open(struct uni_cuda_lists *, const struct uni_problem *, int grid);
 int uni_cuda_batch_pieces(const struct uni_problem *);
@@ -176,9 +176,11 @@ struct uni_cuda {
     int Y_known; /* Y and what is made of it are those of the last solve, which lie in pinned */
     cudaEvent_t answer;
     int lambda_known;
-    int parity; /* the turn of M that has the last sweep's masses */
-    int slots;  /* of pen; damped: most sweeps whose tables are kept */
-    int W_now;  /* W[W_now] has the last corrections */
+    int64_t sweeps;   /* since the last assign */
+    int moments_made; /* S is that of R as it stands */
+    int parity;       /* the turn of M that has the last sweep's masses */
+    int slots;        /* of pen; damped: most sweeps whose tables are kept */
+    int W_now;        /* W[W_now] has the last corrections */
     int one_sigma;
     double W_scale;
     float largest;                     /* of |Z| */
@@ -210,7 +212,8 @@ struct uni_cuda_pass {
 };
 int uni_cuda_assign_fast(const struct uni_cuda *, const struct uni_cuda_pass *, int blocks, cudaStream_t);
 int uni_cuda_assign_plain(const struct uni_cuda *, const struct uni_cuda_pass *, int blocks, cudaStream_t);
-int uni_cuda_moments_fast(const struct uni_cuda *, cudaStream_t);
+int uni_cuda_moments_fast(const struct uni_cuda *, int fit, cudaStream_t); /* fit: damped, a part a block */
+int uni_cuda_moments_blocks(const struct uni_cuda *);
 int uni_cuda_moments_plain(const struct uni_cuda *, cudaStream_t);
 int uni_cuda_assignments(const struct uni_cuda *, const struct uni_cuda_pass *, cudaStream_t);
 int uni_cuda_entropy(const struct uni_cuda *, cudaStream_t);

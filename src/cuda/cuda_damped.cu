@@ -65,21 +65,58 @@ __device__ __forceinline__ void add_table(float (&q)[ROWS][8], const float *P, c
     }
 }
 
-__device__ __forceinline__ float log2_of(float x)
+/* What a lane holds of a tile: of one row of it, lane % 16, the scales of some tables and L. */
+struct tile_rows {
+    uint32_t row;
+    int n, piece;
+    float scale[KEPT], L;
+
+    __device__ __forceinline__ void take(const uni_cuda_view &v, uni_cuda_tile tile)
+    {
+        row = tile.row, n = tile.packed & 31, piece = tile.packed >> 5;
+        const uint32_t own = row + min((int)(threadIdx.x % 16), n - 1);
+        L = v.L[own] * (1 / LN_2);
+#pragma unroll
+        for (int t = 0; t < KEPT; t++)
+            scale[t] =
+                t + 1 < v.recipe.n ? v.recipe.share[t + 1] * BASE_SCALE * v.row_scale[v.recipe.slot[t + 1] * v.N + own] : 0;
+    }
+};
+
+/* q = share / s + the tables, of eight columns from k on of some rows of a tile. */
+__device__ __forceinline__ void make_q(float (&q)[ROWS][8], const uni_cuda_view &v, const tile_rows &tile, const int *row,
+                                       const float *base_share, int k)
 {
-    float y;
-    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
+    float w[ROWS];
+#pragma unroll
+    for (int u = 0; u < ROWS; u++)
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            q[u][i] = base_share[u];
+#pragma unroll
+    for (int t = 0; t < KEPT; t++) {
+#pragma unroll
+        for (int u = 0; u < ROWS; u++)
+            w[u] = __shfl_sync(~0u, tile.scale[t], row[u]);
+        if (t + 1 < v.recipe.n)
+            add_table(q, v.pen + ((int64_t)v.recipe.slot[t + 1] * v.P + tile.piece) * v.Kp + k, w);
+    }
+    for (int t = KEPT + 1; t < v.recipe.n; t++) {
+#pragma unroll
+        for (int u = 0; u < ROWS; u++)
+            w[u] = v.recipe.share[t] * BASE_SCALE * v.row_scale[v.recipe.slot[t] * v.N + tile.row + row[u]];
+        add_table(q, v.pen + ((int64_t)v.recipe.slot[t] * v.P + tile.piece) * v.Kp + k, w);
+    }
 }
 
-/* sum R (dist + sigma ln R) = sum sigma R (ln q - L), q = R / base, and sum sigma R ln R. A warp a tile; LANES lanes share a row,
-   CH times eight columns each. q is times BASE_SCALE, as base is. */
+/* sum R (dist + sigma ln R) = sum sigma R (ln q - L), q = R / base, and sum sigma R ln R. A warp a tile, which is loaded whole
+   where there is room; LANES lanes share a row, CH times eight columns each. q is times BASE_SCALE, as base is. */
 template <int LANES, int CH, int SINGLE, int TERMS>
-__global__ void __launch_bounds__(THREADS, CH > 1 ? 1 : 2) damped_fit(uni_cuda_view v)
+__global__ void __launch_bounds__(THREADS, CH > 1 ? 1 : 2) damped_fit(const __grid_constant__ uni_cuda_view v)
 {
-    constexpr int GROUPS = 32 / LANES, SET = ROWS * GROUPS;
+    constexpr int GROUPS = 32 / LANES, HELD = CH > 1 || SINGLE ? ROWS : 2 * ROWS; /* rows a group of lanes holds */
     __shared__ double room[WARPS];
-    const int lane = threadIdx.x % LANES, group = threadIdx.x % 32 / LANES;
+    const int lane = threadIdx.x % LANES, group = threadIdx.x % 32 / LANES, stride = (int)gridDim.x * WARPS;
     float sigma[CH][8];
     double fit[2] = {0, 0};
 #pragma unroll
@@ -87,79 +124,62 @@ __global__ void __launch_bounds__(THREADS, CH > 1 ? 1 : 2) damped_fit(uni_cuda_v
 #pragma unroll
         for (int i = 0; i < 8; i++)
             sigma[c][i] = 8 * (c * LANES + lane) + i < v.K ? v.sigma[8 * (c * LANES + lane) + i] * (1 / BASE_SCALE) : 0;
-    for (int64_t at = blockIdx.x * WARPS + threadIdx.x / 32; at < v.tiles; at += (int64_t)gridDim.x * WARPS) {
-        const uni_cuda_tile tile = v.tile[at];
-        const int n = tile.packed & 31, piece = tile.packed >> 5;
-        const uint32_t own = tile.row + min((int)(threadIdx.x % 16), n - 1); /* this lane holds scales and L of that row */
-        float scale[KEPT], total = 0, entropy = 0;
-        const float L = v.L[own] * (1 / LN_2);
-#pragma unroll
-        for (int t = 0; t < KEPT; t++)
-            scale[t] =
-                t + 1 < v.recipe.n ? v.recipe.share[t + 1] * BASE_SCALE * v.row_scale[v.recipe.slot[t + 1] * v.N + own] : 0;
+    int at = blockIdx.x * WARPS + threadIdx.x / 32;
+    uni_cuda_tile next = at < v.tiles ? v.tile[at] : uni_cuda_tile{0, 0};
+    for (; at < v.tiles; at += stride) {
+        tile_rows tile;
+        float total = 0, entropy = 0;
+        tile.take(v, next);
+        if (at + stride < v.tiles)
+            next = v.tile[at + stride];
 #pragma unroll 1
-        for (int first = 0; first < n; first += SET) {
-            eight<SINGLE> base[CH][ROWS];
-            float s[ROWS] = {}, w[ROWS];
-            int row[ROWS];
+        for (int begin = 0; begin < tile.n; begin += HELD * GROUPS) {
+            eight<SINGLE> base[CH][HELD];
 #pragma unroll
-            for (int u = 0; u < ROWS; u++) {
-                row[u] = min(first + u * GROUPS + group, n - 1);
+            for (int u = 0; u < HELD; u++)
 #pragma unroll
                 for (int c = 0; c < CH; c++)
-                    base[c][u].take(v.base, (int64_t)(tile.row + row[u]) * v.Kp + min(8 * (c * LANES + lane), v.Kp - 8));
-            }
+                    base[c][u].take(v.base, (int64_t)(tile.row + min(begin + u * GROUPS + group, tile.n - 1)) * v.Kp +
+                                                min(8 * (c * LANES + lane), v.Kp - 8));
 #pragma unroll
-            for (int u = 0; u < ROWS; u++) {
-#pragma unroll
-                for (int c = 0; c < CH; c++) {
-                    float f[8];
-                    base[c][u].numbers(f);
-                    if (8 * (c * LANES + lane) < v.Kp)
-                        s[u] += ((f[0] + f[1]) + (f[2] + f[3])) + ((f[4] + f[5]) + (f[6] + f[7]));
-                }
-#pragma unroll
-                for (int m = LANES / 2; m; m /= 2)
-                    s[u] += __shfl_xor_sync(~0u, s[u], m);
-                s[u] = s[u] > 0 ? __fdividef(v.recipe.share[0] * BASE_SCALE, s[u]) : 0;
-            }
-#pragma unroll
-            for (int c = 0; c < CH; c++) {
-                const int k = min(8 * (c * LANES + lane), v.Kp - 8); /* columns past the row's end have sigma 0 */
-                float q[ROWS][8];
-#pragma unroll
-                for (int u = 0; u < ROWS; u++)
-#pragma unroll
-                    for (int i = 0; i < 8; i++)
-                        q[u][i] = s[u];
-#pragma unroll
-                for (int t = 0; t < KEPT; t++) {
-#pragma unroll
-                    for (int u = 0; u < ROWS; u++)
-                        w[u] = __shfl_sync(~0u, scale[t], row[u]);
-                    if (t + 1 < v.recipe.n)
-                        add_table(q, v.pen + ((int64_t)v.recipe.slot[t + 1] * v.P + piece) * v.Kp + k, w);
-                }
-                for (int t = KEPT + 1; t < v.recipe.n; t++) {
-#pragma unroll
-                    for (int u = 0; u < ROWS; u++)
-                        w[u] = v.recipe.share[t] * BASE_SCALE * v.row_scale[v.recipe.slot[t] * v.N + tile.row + row[u]];
-                    add_table(q, v.pen + ((int64_t)v.recipe.slot[t] * v.P + piece) * v.Kp + k, w);
-                }
+            for (int half = 0; half < HELD; half += ROWS) {
+                float s[ROWS] = {};
+                int row[ROWS];
 #pragma unroll
                 for (int u = 0; u < ROWS; u++) {
-                    const float there = first + u * GROUPS + group < n ? 1 : 0, own_L = __shfl_sync(~0u, L, row[u]);
-                    float f[8], part = 0, rest = 0;
-                    base[c][u].numbers(f);
+                    row[u] = min(begin + (half + u) * GROUPS + group, tile.n - 1);
 #pragma unroll
-                    for (int i = 0; i < 8; i++) {
-                        const float R = f[i] * q[u][i], x = sigma[c][i] * R;
-                        part += x * (log2_of(fmaxf(q[u][i], 1e-37f)) - own_L);
-                        if (TERMS)
-                            rest += x * log2_of(fmaxf(R * (1 / BASE_SCALE), 1e-37f));
+                    for (int c = 0; c < CH; c++) {
+                        float f[8];
+                        base[c][half + u].numbers(f);
+                        if (8 * (c * LANES + lane) < v.Kp)
+                            s[u] += ((f[0] + f[1]) + (f[2] + f[3])) + ((f[4] + f[5]) + (f[6] + f[7]));
                     }
-                    total += there * part;
-                    entropy += there * rest;
+#pragma unroll
+                    for (int m = LANES / 2; m; m /= 2)
+                        s[u] += __shfl_xor_sync(~0u, s[u], m);
+                    s[u] = s[u] > 0 ? __fdividef(v.recipe.share[0] * BASE_SCALE, s[u]) : 0;
+                }
+#pragma unroll
+                for (int c = 0; c < CH; c++) {
+                    float q[ROWS][8];
+                    make_q(q, v, tile, row, s, min(8 * (c * LANES + lane), v.Kp - 8)); /* past the row's end sigma is 0 */
+#pragma unroll
+                    for (int u = 0; u < ROWS; u++) {
+                        const float there = begin + (half + u) * GROUPS + group < tile.n ? 1 : 0,
+                                    L = __shfl_sync(~0u, tile.L, row[u]);
+                        float f[8], part = 0, rest = 0;
+                        base[c][half + u].numbers(f);
+#pragma unroll
+                        for (int i = 0; i < 8; i++) {
+                            const float R = f[i] * q[u][i], x = sigma[c][i] * R;
+                            part += x * (log2_of(fmaxf(q[u][i], 1e-37f)) - L);
+                            if (TERMS)
+                                rest += x * log2_of(fmaxf(R * (1 / BASE_SCALE), 1e-37f));
+                        }
+                        total += there * part;
+                        entropy += there * rest;
+                    }
                 }
             }
         }

@@ -145,6 +145,13 @@ __device__ __forceinline__ float exp2_below(float x)
     return y;
 }
 
+__device__ __forceinline__ float log2_of(float x)
+{
+    float y;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 __device__ __forceinline__ void add_exact(long long *at, long long x)
 {
     atomicAdd(reinterpret_cast<unsigned long long *>(at), (unsigned long long)x);

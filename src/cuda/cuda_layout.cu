@@ -55,46 +55,63 @@ static int block_pieces(struct uni_cuda_lists *l, const struct uni_problem *p, i
     return next;
 }
 
-/* Where the pieces stand at their levels: parts are numbered by block, each with the one before it in its level's turn; the last
-   one comes before the first. */
+/* The part of a level that a piece begins, or goes on. */
+static void enter_level(struct uni_cuda_lists *l, struct uni_cuda_place *place, int block, int64_t row, int *level_block,
+                        int *after, int *next)
+{
+    place->first = level_block[row] != block;
+    if (place->first) {
+        level_block[row] = block;
+        if (l->level_first[row] < 0)
+            l->level_first[row] = *next;
+        else
+            after[l->level_last[row]] = *next;
+        l->level_last[row] = (*next)++;
+    }
+    place->part = l->level_last[row];
+}
+
+/* The parts of a level follow each other in a ring. */
+static void close_ring(int first, int last, int *before, int *after)
+{
+    int part = first;
+    after[last] = first;
+    do
+        before[after[part]] = part;
+    while ((part = after[part]) != first);
+}
+
+/* Where the pieces stand at their levels: parts are numbered by block. */
 static int make_places(struct uni_cuda_lists *l, const struct uni_problem *p)
 {
-    int64_t levels = uni_cuda_levels(p), next = p->V > 1 ? l->pieces : 0;
-    int *block = (int *)malloc((size_t)levels * sizeof *block), *before = (int *)malloc((size_t)levels * sizeof *before);
-    int *first = (int *)malloc((size_t)levels * sizeof *first); /* part of each level */
-    if (!block || !before || !first) {
-        free(block), free(before), free(first);
-        return uni_cuda_lib->fail(UNI_MEMORY, "no memory for %lld levels", (long long)levels);
+    int64_t levels = uni_cuda_levels(p), places = l->pieces * p->V;
+    int next = p->V > 1 ? (int)l->pieces : 0, *block = (int *)malloc((size_t)levels * sizeof *block);
+    int *after = (int *)malloc((size_t)(2 * (next + places)) * sizeof *after), *before = after + next + places; /* by part */
+    if (!block || !after) {
+        free(block), free(after);
+        return uni_cuda_lib->fail(UNI_MEMORY, "no memory for %lld levels of %lld pieces of cells", (long long)levels,
+                                  (long long)l->pieces);
     }
     for (int64_t i = 0; i < levels; i++)
-        block[i] = before[i] = first[i] = l->level_last[i] = -1;
-    for (int64_t i = 0; i < l->pieces; i++)
-        for (int v = 0; v < p->V; v++) {
-            int32_t level = p->group_level[l->piece[i].group * p->V + v];
-            int64_t row = p->V > 1 ? level : l->piece[i].group;
-            struct uni_cuda_place *place = &l->place[i * p->V + v];
-            place->first = block[row] != l->piece[i].block;
-            if (place->first) {
-                block[row] = l->piece[i].block;
-                before[row] = l->level_last[row];
-                l->level_last[row] = (int)next++;
-            }
-            if (first[row] < 0)
-                first[row] = l->level_last[row];
-            place->part = l->level_last[row];
-            place->previous = before[row];
-            place->theta = (float)p->level_theta[level];
-            place->share = (float)p->level_share[level];
-        }
-    for (int64_t i = 0; i < l->pieces * p->V; i++) {
-        int v = (int)(i % p->V);
-        int64_t g = l->piece[i / p->V].group, row = p->V > 1 ? p->group_level[g * p->V + v] : g;
-        if (l->place[i].part == first[row])
-            l->place[i].previous = l->level_last[row];
+        block[i] = l->level_first[i] = l->level_last[i] = -1;
+    for (int64_t i = 0; i < places; i++) {
+        const struct uni_cuda_piece *piece = &l->piece[i / p->V];
+        int32_t level = p->group_level[piece->group * p->V + i % p->V];
+        enter_level(l, &l->place[i], piece->block, p->V > 1 ? level : piece->group, block, after, &next);
+        l->place[i].theta = (float)p->level_theta[level];
+        l->place[i].share = (float)p->level_share[level];
+    }
+    for (int64_t i = 0; i < levels; i++)
+        if (l->level_first[i] >= 0)
+            close_ring(l->level_first[i], l->level_last[i], before, after);
+    for (int64_t i = 0; i < places; i++) {
+        l->place[i].next = after[l->place[i].part];
+        l->place[i].previous = before[l->place[i].part];
     }
     l->parts = next + p->Q;
-    l->level_last[levels] = (int)(l->parts - 1);
-    free(block), free(before), free(first);
+    l->level_first[levels] = next;
+    l->level_last[levels] = next + (int)p->Q - 1;
+    free(block), free(after);
     return UNI_OK;
 }
 
@@ -153,6 +170,7 @@ static int64_t cut_share(struct uni_cuda_lists *l, int piece, int end, int64_t f
         *b = {(uint32_t)from, (uint32_t)last, piece, pieces, -1, 0};
         int64_t rows = (last - from + STEP_WARPS - 1) / STEP_WARPS + TILE; /* a warp's are whole chunks, of TILE rows at most */
         l->step_rows = rows > l->step_rows ? rows : l->step_rows;
+        l->most_pieces = pieces > l->most_pieces ? pieces : l->most_pieces;
         from = last;
     }
     return at;
@@ -193,9 +211,10 @@ int uni_cuda_lists_open(struct uni_cuda_lists *l, const struct uni_problem *p, i
     l->block_piece = (int *)malloc((size_t)(p->Q + 1) * sizeof *l->block_piece);
     l->group_piece = (int *)malloc((size_t)(p->G * p->Q) * sizeof *l->group_piece);
     l->group_row = (int *)malloc((size_t)(p->G * p->V) * sizeof *l->group_row);
+    l->level_first = (int *)malloc((size_t)(uni_cuda_levels(p) + 1) * sizeof *l->level_first);
     l->level_last = (int *)malloc((size_t)(uni_cuda_levels(p) + 1) * sizeof *l->level_last);
     if (!l->piece || !l->place || !l->tile || !l->group_tile || !l->batch || !l->block_piece || !l->group_piece ||
-        !l->group_row || !l->level_last)
+        !l->group_row || !l->level_first || !l->level_last)
         TRY(uni_cuda_lib->fail(UNI_MEMORY, "no memory for the lists of %lld tiles and %lld pieces of cells", (long long)l->tiles,
                                (long long)l->pieces));
     TRY(make_pieces(l, p));
@@ -219,6 +238,7 @@ void uni_cuda_lists_close(struct uni_cuda_lists *l)
     free(l->block_piece);
     free(l->group_piece);
     free(l->group_row);
+    free(l->level_first);
     free(l->level_last);
     memset(l, 0, sizeof *l);
 }

@@ -6,7 +6,8 @@
    integers after 16,384. */
 #include "cuda_rows.cuh"
 
-enum { WARPS = 8, TURNS = 128 /* of WARPS tiles, before the float32 sums are given away */ };
+enum { WARPS = 8, TURNS = 128 /* of WARPS tiles, before the float32 sums are given away */, WITH_FIT = 2 };
+#define LOG2_Q_SCALE 5.0f /* of BASE_SCALE / R_SCALE */
 
 /* base of one cell, as thread g of the eight that share it has it: KT numbers. */
 template <int KT, int SINGLE>
@@ -87,13 +88,14 @@ template <int KT> __device__ __forceinline__ void penalise(float (&r)[4][KT], co
     }
 }
 
-/* The same of the damped update */
-template <int KT>
-__device__ __forceinline__ void mix(float (&r)[4][KT], const uni_cuda_view &v, const float *tables, uni_cuda_tile tile, int g,
-                                    int t)
+/* The same of the damped update; with FIT returns the thread's part of sum R (dist + sigma ln R) = sum sigma R (ln q - L), q = R
+   / base. */
+template <int KT, bool FIT>
+__device__ __forceinline__ float mix(float (&r)[4][KT], const uni_cuda_view &v, const float *tables, uni_cuda_tile tile, int g,
+                                     int t)
 {
     const float share = v.recipe.share[0] * R_SCALE;
-    float base[4], w[KEPT_TABLES][4];
+    float base[4], w[KEPT_TABLES][4], weights[4] = {0, 0, 0, 0}, fit = 0;
     uint32_t row[4];
 #pragma unroll
     for (int c = 0; c < 4; c++) {
@@ -125,25 +127,35 @@ __device__ __forceinline__ void mix(float (&r)[4][KT], const uni_cuda_view &v, c
         for (int i = KEPT_TABLES; i < v.recipe.n - 1; i++)
             for (int c = 0; c < 4; c++)
                 q[c] += P[i * 8 * KT] * scale_at(v, i + 1, row[c]);
+        const float sigma = FIT && moments_column(KT, j, g) < v.K ? __ldg(v.sigma + moments_column(KT, j, g)) : 0;
 #pragma unroll
-        for (int c = 0; c < 4; c++)
+        for (int c = 0; c < 4; c++) {
             r[c][j] *= q[c];
+            if (FIT) { /* q is times R_SCALE / BASE_SCALE */
+                weights[c] += sigma * r[c][j];
+                fit += sigma * r[c][j] * (log2_of(fmaxf(q[c], 1e-37f)) + LOG2_Q_SCALE);
+            }
+        }
     }
+#pragma unroll
+    for (int c = 0; c < 4 && FIT; c++)
+        fit -= weights[c] * __ldg(v.L + row[c]) * (1 / LN_2);
+    return fit * (LN_2 / R_SCALE);
 }
 
 /* R R_SCALE of four cells as second factors: tile j's fragment of 16 cells x 8 clusters */
 template <int KT, int SINGLE, int DAMPED>
-__device__ __forceinline__ void make_R(uint4 *to, const uni_cuda_view &v, const float *tables, uni_cuda_tile tile, int lane)
+__device__ __forceinline__ float make_R(uint4 *to, const uni_cuda_view &v, const float *tables, uni_cuda_tile tile, int lane)
 {
     int g = lane / 4, t = lane % 4, n = tile.packed & 31;
-    float r[4][KT];
+    float r[4][KT], fit = 0;
 #pragma unroll
     for (int c = 0; c < 4; c++) {
         int cell = 2 * t + c % 2 + 8 * (c / 2);
         take_cell<KT, SINGLE>(r[c], v, tile.row + cell, cell < n, g);
     }
     if (DAMPED)
-        mix<KT>(r, v, tables, tile, g, t);
+        fit = mix<KT, DAMPED == WITH_FIT>(r, v, tables, tile, g, t);
     else
         penalise<KT>(r, v, tile.packed >> 5, g);
 #pragma unroll
@@ -153,6 +165,7 @@ __device__ __forceinline__ void make_R(uint4 *to, const uni_cuda_view &v, const 
         split_pair(r[2][j], r[3][j], f.y, f.w);
         to[j * 32 + lane] = f;
     }
+    return fit;
 }
 
 /* Z scale of the tile as first factors: dimensions 16 m + 2 g and + 1 are rows g and g + 8 */
@@ -208,6 +221,7 @@ __global__ void __launch_bounds__(WARPS * 32, SINGLE ? 1 : 2) moments_kernel(uni
     uint32_t at = (uint32_t)((uint64_t)v.tiles * blockIdx.x / gridDim.x),
              end = (uint32_t)((uint64_t)v.tiles * (blockIdx.x + 1) / gridDim.x);
     float sum[NH][4];
+    double fit = 0;
 #pragma unroll
     for (int n = 0; n < NH; n++)
         sum[n][0] = sum[n][1] = sum[n][2] = sum[n][3] = 0;
@@ -222,7 +236,7 @@ __global__ void __launch_bounds__(WARPS * 32, SINGLE ? 1 : 2) moments_kernel(uni
             int tiles = (int)min(stop - at, (uint32_t)WARPS);
             if (warp < tiles) {
                 uni_cuda_tile tile = v.tile[at + warp];
-                make_R<KT, SINGLE, DAMPED>(R + warp * R_WORDS, v, tables, tile, lane);
+                fit += (double)make_R<KT, SINGLE, DAMPED>(R + warp * R_WORDS, v, tables, tile, lane);
                 make_Z<MT>(Z + warp * Z_WORDS, v, tile, Z_scale, lane);
             }
             __syncthreads();
@@ -265,28 +279,42 @@ __global__ void __launch_bounds__(WARPS * 32, SINGLE ? 1 : 2) moments_kernel(uni
         give<NH>(v, group, KT, m, first, sum, S_scale, lane);
         turn = 0;
     }
+    if (DAMPED == WITH_FIT) {
+        fit = block_sum(fit, (double *)smem);
+        if (threadIdx.x == 0)
+            v.part[blockIdx.x] = fit;
+    }
 }
 
-template <int KT, int MT, int SINGLE> static int launch(const struct uni_cuda *c, cudaStream_t stream)
+int uni_cuda_moments_blocks(const struct uni_cuda *c)
 {
-    auto kernel = c->v.damped ? moments_kernel<KT, MT, SINGLE, 1> : moments_kernel<KT, MT, SINGLE, 0>;
+    return c->v.single ? c->cores : 2 * c->cores;
+}
+
+template <int KT, int MT, int SINGLE> static int launch(const struct uni_cuda *c, int fit, cudaStream_t stream)
+{
+    auto kernel = !c->v.damped ? moments_kernel<KT, MT, SINGLE, 0>
+                  : fit        ? moments_kernel<KT, MT, SINGLE, WITH_FIT>
+                               : moments_kernel<KT, MT, SINGLE, 1>;
     int bytes = WARPS * (KT * 32 + MT * 64) * 16 + (c->v.damped ? (int)sizeof(float) * table_floats<KT>(c->v.recipe) : 0);
     int err = CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     if (err)
         return err;
-    kernel<<<c->cores *(SINGLE ? 1 : 2), WARPS * 32, (size_t)bytes, stream>>>(c->v, (float)c->W_scale,
+    kernel<<<uni_cuda_moments_blocks(c), WARPS * 32, (size_t)bytes, stream>>>(c->v, (float)c->W_scale,
                                                                               c->v.S_scale / (R_SCALE * c->W_scale));
     return CUDA(cudaGetLastError());
 }
 
-template <int KT> static int launch_for(const struct uni_cuda *c, cudaStream_t stream)
+template <int KT> static int launch_for(const struct uni_cuda *c, int fit, cudaStream_t stream)
 {
     if (c->fast.dt == 4)
-        return c->v.single ? launch<KT, 2, 1>(c, stream) : launch<KT, 2, 0>(c, stream);
-    return c->v.single ? launch<KT, 4, 1>(c, stream) : launch<KT, 4, 0>(c, stream);
+        return c->v.single ? launch<KT, 2, 1>(c, fit, stream) : launch<KT, 2, 0>(c, fit, stream);
+    return c->v.single ? launch<KT, 4, 1>(c, fit, stream) : launch<KT, 4, 0>(c, fit, stream);
 }
 
-int uni_cuda_moments_fast(const struct uni_cuda *c, cudaStream_t stream)
+int uni_cuda_moments_fast(const struct uni_cuda *c, int fit, cudaStream_t stream)
 {
-    return c->fast.kt == 8 ? launch_for<8>(c, stream) : c->fast.kt == 13 ? launch_for<13>(c, stream) : launch_for<16>(c, stream);
+    return c->fast.kt == 8    ? launch_for<8>(c, fit, stream)
+           : c->fast.kt == 13 ? launch_for<13>(c, fit, stream)
+                              : launch_for<16>(c, fit, stream);
 }

@@ -94,6 +94,7 @@ static int64_t deal_out(struct uni_cuda *c, int64_t batches, char *block)
                            ARRAY(v->block_piece, v->Q + 1),
                            ARRAY(v->group_piece, v->V > 1 ? G * v->Q : 0),
                            ARRAY(v->group_row, G * v->V),
+                           ARRAY(v->level_first, v->levels + 1),
                            ARRAY(v->level_last, v->levels + 1),
                            ARRAY(v->level_theta, v->levels),
                            ARRAY(v->level_share, v->levels),
@@ -119,7 +120,7 @@ static int64_t deal_out(struct uni_cuda *c, int64_t batches, char *block)
                            ARRAY(v->part, most((int64_t)v->Q * v->grid, 2 * uni_cuda_fit_blocks(c))),
                            ARRAY(v->entropy, ENTROPY_BLOCKS),
                            ARRAY(v->diversity, v->levels),
-                           ARRAY(v->moved, MOVED_PARTS * 2),
+                           ARRAY(v->moved, ridge * G * MOVED_SHARES * 2),
                            ARRAY(v->slice, ridge * K * uni_cuda_slices(G) * (D + 3)),
                            ARRAY(v->cluster, 3 * K),
                            ARRAY(v->result, RESULTS),
@@ -236,6 +237,7 @@ static int send_lists(struct uni_cuda *c)
     TRY(SEND(v->block_piece, l->block_piece, v->Q + 1));
     TRY(SEND(v->group_piece, l->group_piece, v->V > 1 ? (int64_t)v->G * v->Q : 0));
     TRY(SEND(v->group_row, l->group_row, (int64_t)v->G * v->V));
+    TRY(SEND(v->level_first, l->level_first, v->levels + 1));
     TRY(SEND(v->level_last, l->level_last, v->levels + 1));
     TRY(send_levels(c));
     TRY(CUDA(cudaMemset(v->W[0], 0, uni_cuda_W_bytes(c)))); /* the correction before the first is none */
@@ -293,7 +295,7 @@ int uni_cuda_open(struct uni_backend *b, const struct uni_problem *p, const stru
     c->fast = fast_of(p);
     c->slots = slots_of(p);
     view_of(&c->v, p, c->lists.pieces, c->lists.parts, c->lists.tiles, grid_of(p, c->cores));
-    c->v.batch_pieces = (int)c->lists.batch_pieces;
+    c->v.batch_pieces = (int)c->lists.most_pieces;
     c->v.step_rows = (int)(c->lists.step_rows + 3) / 4 * 4;
     TRY(take_block(c));
     TRY(CUDA(cudaHostAlloc(&c->pinned, RESULTS * sizeof(double) + (size_t)(p->K * p->D) * sizeof(float), cudaHostAllocDefault)));

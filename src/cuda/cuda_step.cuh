@@ -10,8 +10,8 @@
 enum {
     STEP_THREADS = STEP_WARPS * 32,
     STEP_BUFFERS = 8 /* most of a warp's ring */,
-    RING_BYTES = 80 << 10 /* of all rings: two kernels' fit a multiprocessor */,
-    SHARED_BYTES = 224000 /* that a block may have */
+    SHARED_BYTES = 224000, /* that a block may have */
+    HALF_BYTES = 110000    /* and two of them, so that the next step's lies beside this one's */
 };
 
 struct step_smem { /* of the batch's pieces; first, last: the warps that have rows of it */
@@ -26,7 +26,8 @@ struct step_smem { /* of the batch's pieces; first, last: the warps that have ro
 enum { STEP_PLAIN, STEP_FIT, STEP_FIT_SIGMAS, STEP_DAMPED };
 
 struct step_call {
-    int block, parity, slot, buffers;
+    int block, slot, buffers;
+    long long *now, *old, *dead; /* masses: of this sweep; of the one before; damped: of the one before that */
 };
 
 /* Rows of a batch that a warp gets: whole sets. */
@@ -53,41 +54,54 @@ __device__ __forceinline__ void take_pieces(const uni_cuda_view &v, const uni_cu
 
 /* ---- penalties ----------------------------------------------------------------------------------------------------------- */
 
-/* A part i with j before it; itself where it is alone. */
+/* A part with the one before and the one after it; itself where it is alone. */
 struct chain {
-    int i, j;
+    int before, part, after;
 };
+
+__device__ __forceinline__ chain chain_of(const uni_cuda_place &p)
+{
+    return {p.previous, p.part, p.next};
+}
 
 __device__ __forceinline__ chain chain_of_r(const uni_cuda_view &v, int block)
 {
-    return {v.r_part + block, v.r_part + (block == 0 ? v.Q : block) - 1};
+    const int first = v.r_part;
+    return {first + (block == 0 ? v.Q : block) - 1, first + block, first + (block + 1 == v.Q ? 0 : block + 1)};
 }
 
-/* What the penalties are made from: what was there without j, plus j's new mass, minus i's old one; where i is alone, nothing.
-   Damped: all that is there. */
-template <bool DAMPED> __device__ __forceinline__ long long seen(const uni_cuda_view &v, chain c, int parity, int k)
+__device__ __forceinline__ uint32_t entry(const uni_cuda_view &v, int part, int k)
 {
-    const uint32_t at = (uint32_t)c.i * (uint32_t)v.Kp + (uint32_t)k, from = (uint32_t)c.j * (uint32_t)v.Kp + (uint32_t)k;
+    return (uint32_t)part * (uint32_t)v.Kp + (uint32_t)k;
+}
+
+/* What the penalties are made from: all without this part and the one before it, plus the new mass of that; where the part is
+   alone, nothing. Damped: all that is there. */
+template <bool DAMPED> __device__ __forceinline__ long long seen(const uni_cuda_view &v, const step_call &call, chain c, int k)
+{
     if (DAMPED)
-        return masses(v, parity)[at];
-    long long x = v.X[from] + v.M[parity ^ (c.j < c.i)][from] - v.M[parity][at];
-    return c.i == c.j ? 0 : x;
+        return call.old[entry(v, c.part, k)];
+    const long long x = v.X[entry(v, c.part, k)] + (c.before < c.part ? call.now : call.old)[entry(v, c.before, k)];
+    return c.before == c.part ? 0 : x;
 }
 
-/* Keeps what was seen as X, and clears j's dead mass for the next sweep. Damped: half of it stays, and what the sweep before last
-   left is cleared. */
-template <bool DAMPED> __device__ __forceinline__ void keep(const uni_cuda_view &v, chain c, int parity, int k, long long x)
+/* The mass of the part after, as it is until its own update. */
+__device__ __forceinline__ long long following(const uni_cuda_view &v, const step_call &call, chain c, int k)
 {
-    const uint32_t at = (uint32_t)c.i * (uint32_t)v.Kp + (uint32_t)k, from = (uint32_t)c.j * (uint32_t)v.Kp + (uint32_t)k;
-    if (DAMPED) {
-        if (x)
-            add_exact(masses(v, parity + 1) + at, x / 2);
-        masses(v, parity + 2)[at] = 0;
-        return;
-    }
-    if (c.i != c.j)
-        v.X[at] = x;
-    v.M[parity ^ (c.j > c.i)][from] = 0;
+    return (c.after > c.part ? call.old : call.now)[entry(v, c.after, k)];
+}
+
+/* Leaves X of the part after, and clears what the part's old mass was for the next sweep. Damped: half of it stays, and what is
+   left of the sweep before last is cleared. */
+template <bool DAMPED>
+__device__ __forceinline__ void keep(const uni_cuda_view &v, const step_call &call, chain c, int k, long long x, long long after)
+{
+    const uint32_t at = entry(v, c.part, k);
+    if (DAMPED && x)
+        add_exact(call.now + at, x / 2);
+    if (!DAMPED && c.after != c.part)
+        v.X[entry(v, c.after, k)] = x - after;
+    (DAMPED ? call.dead : call.old)[at] = 0;
 }
 
 /* (a E + b) / (O + E + b) */
@@ -98,7 +112,7 @@ __device__ __forceinline__ float ratio_of(const uni_cuda_view &v, long long o, l
 }
 
 /* Penalties of a piece from their base-2 logarithms, over the largest: a warp's work. */
-__device__ __forceinline__ void raise(const uni_cuda_view &v, float *pen, float *weighted, float *out, int lane)
+__device__ __noinline__ void raise(const uni_cuda_view &v, float *pen, float *weighted, float *out, int lane)
 {
     float most = -HUGE_VALF;
     for (int k = lane; k < v.K; k += 32)
@@ -114,103 +128,128 @@ __device__ __forceinline__ void raise(const uni_cuda_view &v, float *pen, float 
     }
 }
 
+/* Tables of a batch in shared memory have rows of COLUMNS, padded with zeros; a warp works on 32 columns of some pieces, every so
+   manieth from one on. */
+template <int COLUMNS> struct share_of_warp {
+    static constexpr int CHUNKS = COLUMNS / 32, SIDE_BY_SIDE = CHUNKS < STEP_WARPS ? CHUNKS : (int)STEP_WARPS,
+                         PIECES = STEP_WARPS / SIDE_BY_SIDE;
+
+    static __device__ __forceinline__ int column()
+    {
+        return (int)threadIdx.x / 32 % SIDE_BY_SIDE * 32 + (int)threadIdx.x % 32;
+    }
+
+    static __device__ __forceinline__ int piece()
+    {
+        return (int)threadIdx.x / 32 / SIDE_BY_SIDE;
+    }
+};
+
 /* pen = ((a E + b) / (O + E + b))^theta, its product over the variables, of the batch's pieces, over the largest entry of each
-   unless there is one theta and it is 2. A warp takes 32 clusters of a piece at a time, some of these at once. The owner of a
-   part, whose batch has the first row of its first piece, keeps what is to be kept of it; block's first batch keeps r's. All
-   threads of the warps that compute call it. */
-template <bool DAMPED>
+   unless there is one theta and it is 2. The owner of a part, whose batch has the first row of its first piece, keeps what is to
+   be kept of it; block's first batch keeps r's. All threads of the warps that compute call it. */
+template <bool DAMPED, int COLUMNS>
 __device__ __forceinline__ void make_penalties(const uni_cuda_view &v, const uni_cuda_batch &b, const step_smem &sm,
                                                const step_call &call, float *pen, float *weighted)
 {
     enum { AT_ONCE = 4 };
-    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, chunks = (v.Kp + 31) / 32, units = b.pieces * chunks;
-    const int inverse = 65536 / chunks + 1; /* u / chunks = u inverse / 65536: there are at most 512 */
+    typedef share_of_warp<COLUMNS> mine;
+    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+    const bool joint = v.V > 1;
     const chain r_chain = chain_of_r(v, call.block);
     float *out = v.pen + ((int64_t)call.slot * v.P + b.piece) * v.Kp;
 #pragma unroll 1
-    for (int first = warp; first < units; first += AT_ONCE * STEP_WARPS) {
-        long long o[AT_ONCE], r[AT_ONCE];
-        float x[AT_ONCE] = {};
+    for (int at = mine::column(); at < COLUMNS; at += 32 * mine::SIDE_BY_SIDE) {
+        const bool inside = at < v.K;
+        const int k = min(at, v.Kp - 1);
+        const long long r = seen<DAMPED>(v, call, r_chain, k);
+        const bool keeps_r = b.from == 0 && mine::piece() == 0 && at < v.Kp;
+        const long long after_r = keeps_r && !DAMPED ? following(v, call, r_chain, k) : 0;
 #pragma unroll 1
-        for (int u = 0; u < v.V; u++) { /* all loads of a variable before the first store: one trip to L2 */
+        for (int first = mine::piece(); first < b.pieces; first += AT_ONCE * mine::PIECES) {
+            long long o[AT_ONCE], after[AT_ONCE];
+            float x[AT_ONCE] = {};
+#pragma unroll 1
+            for (int u = 0; u < v.V; u++) { /* all loads of a variable before the first store: one trip to L2 */
+                bool keeps[AT_ONCE];
 #pragma unroll
-            for (int i = 0; i < AT_ONCE; i++) {
-                const int unit = min(first + i * STEP_WARPS, units - 1), l = unit * inverse >> 16,
-                          k = min((unit - l * chunks) * 32 + lane, v.Kp - 1);
-                const uni_cuda_place &place = sm.place[l * v.V + u];
-                o[i] = seen<DAMPED>(v, {place.part, place.previous}, call.parity, k);
-                r[i] = seen<DAMPED>(v, r_chain, call.parity, k);
+                for (int i = 0; i < AT_ONCE; i++) {
+                    const int l = min(first + i * mine::PIECES, b.pieces - 1);
+                    const uni_cuda_place &place = sm.place[l * v.V + u];
+                    o[i] = seen<DAMPED>(v, call, chain_of(place), k);
+                    keeps[i] = first + i * mine::PIECES < b.pieces && at < v.Kp && place.first && sm.before[l] >= b.from;
+                    after[i] = keeps[i] && !DAMPED ? following(v, call, chain_of(place), k) : 0;
+                }
+#pragma unroll
+                for (int i = 0; i < AT_ONCE; i++) {
+                    const uni_cuda_place &place = sm.place[min(first + i * mine::PIECES, b.pieces - 1) * v.V + u];
+                    const float ratio = ratio_of(v, o[i], r, place.share);
+                    x[i] = !joint && place.theta == 2 ? ratio * ratio : x[i] + __log2f(ratio) * place.theta;
+                    if (keeps[i])
+                        keep<DAMPED>(v, call, chain_of(place), k, o[i], after[i]);
+                }
             }
 #pragma unroll
             for (int i = 0; i < AT_ONCE; i++) {
-                const int unit = min(first + i * STEP_WARPS, units - 1), l = unit * inverse >> 16,
-                          k = (unit - l * chunks) * 32 + lane;
-                const uni_cuda_place &place = sm.place[l * v.V + u];
-                const float ratio = ratio_of(v, o[i], r[i], place.share);
-                x[i] = v.V == 1 && place.theta == 2 ? ratio * ratio : x[i] + __log2f(ratio) * place.theta;
-                if (first + i * STEP_WARPS < units && k < v.Kp && place.first && sm.before[l] >= b.from)
-                    keep<DAMPED>(v, {place.part, place.previous}, call.parity, k, o[i]);
+                const int l = first + i * mine::PIECES;
+                if (l >= b.pieces)
+                    break;
+                const bool usual = !joint && sm.place[l].theta == 2, /* no power is needed, and nothing can underflow */
+                    owner = at < v.Kp && sm.before[l] >= b.from;
+                const float P = inside ? x[i] : 0;
+                pen[l * COLUMNS + at] = P;
+                if (weighted)
+                    weighted[l * COLUMNS + at] = inside ? v.sigma[k] * P : 0;
+                if (usual && owner)
+                    out[(int64_t)l * v.Kp + at] = P;
+                if (joint && owner) { /* the piece's own mass: nothing depends on it */
+                    const chain own = {b.piece + l, b.piece + l, b.piece + l};
+                    keep<DAMPED>(v, call, own, k, DAMPED ? call.old[entry(v, own.part, k)] : 0, 0);
+                }
             }
         }
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; i++) {
-            const int unit = min(first + i * STEP_WARPS, units - 1), l = unit * inverse >> 16,
-                      k = (unit - l * chunks) * 32 + lane;
-            const bool usual = v.V == 1 && sm.place[l].theta == 2, owner = sm.before[l] >= b.from;
-            const chain own = {b.piece + l, b.piece + l};
-            if (first + i * STEP_WARPS >= units || k >= v.Kp)
-                continue;
-            const float P = k < v.K ? x[i] : 0;
-            pen[l * v.Kp + k] = P;
-            if (usual && weighted) /* no power is needed, and nothing can underflow */
-                weighted[l * v.Kp + k] = v.sigma[k] * P;
-            if (usual && owner)
-                out[(int64_t)l * v.Kp + k] = P;
-            if (v.V > 1 && owner) /* the piece's own mass: nothing depends on it */
-                keep<DAMPED>(v, own, call.parity, k, seen<DAMPED>(v, own, call.parity, k));
-            if (l == 0 && b.from == 0)
-                keep<DAMPED>(v, r_chain, call.parity, k, r[i]);
-        }
+        if (keeps_r)
+            keep<DAMPED>(v, call, r_chain, k, r, after_r);
     }
-    if (v.V == 1 && __all_sync(~0u, lane >= b.pieces || sm.place[lane].theta == 2))
+    if (!joint && __all_sync(~0u, lane >= b.pieces || sm.place[lane].theta == 2))
         return;
     asm volatile("bar.sync 1, %0;" ::"r"((int)STEP_THREADS) : "memory");
     for (int l = warp; l < b.pieces; l += STEP_WARPS)
-        if (v.V > 1 || sm.place[l].theta != 2)
-            raise(v, pen + l * v.Kp, weighted ? weighted + l * v.Kp : nullptr,
+        if (joint || sm.place[l].theta != 2)
+            raise(v, pen + l * COLUMNS, weighted ? weighted + l * COLUMNS : nullptr,
                   sm.before[l] >= b.from ? out + (int64_t)l * v.Kp : nullptr, lane);
 }
 
 /* The batch's parts of O and r: P times the slots of the warps that had rows of the piece; damped, half of it. */
-template <int GROUPS, int MODE>
-__device__ double add_parts(const uni_cuda_view &v, const uni_cuda_batch &b, const step_call &call, const float *pen,
-                            const float *slots, const step_smem &sm)
+template <int GROUPS, int MODE, int COLUMNS>
+__device__ __forceinline__ double add_parts(const uni_cuda_view &v, const uni_cuda_batch &b, const step_call &call,
+                                            const float *pen, const float *slots, const step_smem &sm)
 {
-    constexpr bool DAMPED = MODE == STEP_DAMPED, FIT = MODE == STEP_FIT || MODE == STEP_FIT_SIGMAS;
-    long long *M = DAMPED ? masses(v, call.parity + 1) : v.M[call.parity ^ 1];
+    constexpr bool FIT = MODE == STEP_FIT || MODE == STEP_FIT_SIGMAS;
+    typedef share_of_warp<COLUMNS> mine;
     double fit = 0;
-    int shares = STEP_THREADS / v.Kp > 0 ? STEP_THREADS / v.Kp : 1, share = shares > 1 ? (int)threadIdx.x / v.Kp : 0;
-    if (share >= shares || threadIdx.x >= STEP_THREADS)
+    if (threadIdx.x >= STEP_THREADS)
         return 0;
-    for (int k = (int)threadIdx.x - share * v.Kp; k<v.Kp; k += shares> 1 ? v.Kp : STEP_THREADS) {
+    for (int k = mine::column(); k < v.Kp; k += 32 * mine::SIDE_BY_SIDE) {
         long long r = 0;
-        for (int l = share; l < b.pieces; l += shares) {
-            float G = 0, P = pen[l * v.Kp + k];
+#pragma unroll 1
+        for (int l = mine::piece(); l < b.pieces; l += mine::PIECES) {
+            float G = 0, P = pen[l * COLUMNS + k];
 #pragma unroll 4
             for (int w = (sm.first[l] + l) * GROUPS; w < (sm.last[l] + l + 1) * GROUPS; w++)
-                G += slots[w * v.Kp + k];
+                G += slots[w * COLUMNS + k];
             float mass = P * G;
-            long long fixed = __double2ll_rn((double)mass * (DAMPED ? MASS_SCALE / 2 : MASS_SCALE));
+            long long fixed = __float2ll_rn(mass * (float)(MODE == STEP_DAMPED ? MASS_SCALE / 2 : MASS_SCALE));
             r += fixed;
             for (int u = 0; u < v.V && fixed; u++)
-                add_exact(M + (int64_t)sm.place[l * v.V + u].part * v.Kp + k, fixed);
+                add_exact(call.now + entry(v, sm.place[l * v.V + u].part, k), fixed);
             if (v.V > 1 && fixed)
-                add_exact(M + (int64_t)(b.piece + l) * v.Kp + k, fixed);
+                add_exact(call.now + entry(v, b.piece + l, k), fixed);
             if (FIT && mass > 0)
                 fit += (double)(v.sigma[k] * mass) * (double)__logf(P);
         }
         if (r)
-            add_exact(M + (int64_t)(v.r_part + call.block) * v.Kp + k, r);
+            add_exact(call.now + entry(v, v.r_part + call.block, k), r);
     }
     return fit;
 }

@@ -4,8 +4,9 @@
    threads makes the penalties of the pieces that it has rows of. All steps of some sweeps are one graph; each step's kernel
    starts, and loads its first rows, while the one before it ends.
 
-   O is not kept but X, O without the part, as of the part's last update. With j the part of the level that was updated before
-   part i, X[i] = X[j] + M[j] - M_old[i]: what was there without j, plus j's new mass, minus i's old one.
+   O is not kept but X: O without the part and the one of its level that is updated before it. A part's step knows O without the
+   part: X plus that one's new mass; less the old mass of the part after, this is the next X. Nothing is subtracted that was not
+   added, and a step reads two tables.
 
    A damped sweep is the same kernel on all cells at once: O <- O/2 + P G/2, and each cell's 1 / s is kept. */
 #include "cuda_backend.h"
@@ -80,7 +81,7 @@ template <int LANES, int SUB> __device__ __forceinline__ bool counts(int lane)
 template <int LANES, int CH, int SINGLE, int MODE> struct warp_rows {
     static constexpr bool FIT = MODE == STEP_FIT || MODE == STEP_FIT_SIGMAS, SIGMAS = MODE == STEP_FIT_SIGMAS;
     static constexpr int GROUPS = 32 / LANES, SUB = (SINGLE ? 2 : 4) / CH ? (SINGLE ? 2 : 4) / CH : 1, COLS = 8 * CH,
-                         SET = SUB * GROUPS, CHUNK = 2 * SET;
+                         SET = SUB * GROUPS, CHUNK = 2 * SET, COLUMNS = LANES * 8 * CH;
     cursor take;
     uint32_t ring,
         full; /* this warp's, in shared memory; full: barriers of its buffers, STEP_BUFFERS further on those of the emptied */
@@ -148,34 +149,38 @@ template <int LANES, int CH, int SINGLE, int MODE> struct warp_rows {
     }
 
     /* G of the piece so far to its slot */
-    __device__ __forceinline__ void give(float *slots, int Kp, int lane)
+    __device__ __forceinline__ void give(float *slots, int lane)
     {
-        float *slot = slots + ((int)(threadIdx.x / 32 + now) * GROUPS + (int)(threadIdx.x % 32) / LANES) * Kp;
+        float *slot = slots + ((int)(threadIdx.x / 32 + now) * GROUPS + (int)(threadIdx.x % 32) / LANES) * COLUMNS;
         if (now < 0)
             return;
 #pragma unroll
-        for (int c = 0; c < CH; c++)
-            if (8 * (c * LANES + lane) < Kp) {
-                *(float4 *)(slot + 8 * (c * LANES + lane)) = make_float4(G[8 * c], G[8 * c + 1], G[8 * c + 2], G[8 * c + 3]);
-                *(float4 *)(slot + 8 * (c * LANES + lane) + 4) =
-                    make_float4(G[8 * c + 4], G[8 * c + 5], G[8 * c + 6], G[8 * c + 7]);
-            }
+        for (int c = 0; c < CH; c++) {
+            *(float4 *)(slot + 8 * (c * LANES + lane)) = make_float4(G[8 * c], G[8 * c + 1], G[8 * c + 2], G[8 * c + 3]);
+            *(float4 *)(slot + 8 * (c * LANES + lane) + 4) = make_float4(G[8 * c + 4], G[8 * c + 5], G[8 * c + 6], G[8 * c + 7]);
+        }
     }
 
-    __device__ __forceinline__ void change_piece(int to, const float *pen, const float *weighted, float *slots, int Kp, int lane)
+    __device__ __forceinline__ void change_piece(int to, const float *pen, const float *weighted, float *slots, int lane)
     {
-        give(slots, Kp, lane);
+        give(slots, lane);
         now = to;
 #pragma unroll
-        for (int c = 0; c < CH; c++)
+        for (int c = 0; c < CH; c++) {
+            const int at = now * COLUMNS + 8 * (c * LANES + lane);
+            put(P + 8 * c, pen + at);
+            if (SIGMAS)
+                put(sP + 8 * c, weighted + at);
 #pragma unroll
-            for (int i = 0; i < 8; i++) {
-                int k = 8 * (c * LANES + lane) + i;
-                P[8 * c + i] = k < Kp ? pen[now * Kp + k] : 0;
+            for (int i = 0; i < 8; i++)
                 G[8 * c + i] = 0;
-                if (SIGMAS)
-                    sP[8 * c + i] = k < Kp ? weighted[now * Kp + k] : 0;
-            }
+        }
+    }
+
+    static __device__ __forceinline__ void put(float *to, const float *from)
+    {
+        const float4 a = *(const float4 *)from, b = *(const float4 *)(from + 4);
+        to[0] = a.x, to[1] = a.y, to[2] = a.z, to[3] = a.w, to[4] = b.x, to[5] = b.y, to[6] = b.z, to[7] = b.w;
     }
 
     /* One row of the ring as numbers. Lanes past the row's end take its last columns: they count for nothing, as P is 0 there. */
@@ -241,7 +246,7 @@ template <int LANES, int CH, int SINGLE, int MODE> struct warp_rows {
         while ((n = take.step(sm, CHUNK, row)) > 0) {
             const float *at = L + (take.next - n - first);
             if (take.l != now)
-                change_piece(take.l, pen, weighted, slots, v.Kp, lane);
+                change_piece(take.l, pen, weighted, slots, lane);
             barrier_wait(full + 8 * next, phase);
             if (n == CHUNK) { /* the second's loads fill the first's waits */
                 add_set(0, v, row, SET, at, lane);
@@ -256,7 +261,7 @@ template <int LANES, int CH, int SINGLE, int MODE> struct warp_rows {
                 barrier_arrive(full + 8 * (STEP_BUFFERS + next));
             advance();
         }
-        give(slots, v.Kp, lane);
+        give(slots, lane);
     }
 };
 
@@ -271,10 +276,10 @@ __global__ void __launch_bounds__(STEP_THREADS + 32, CH > 1 || MODE == STEP_FIT_
     __shared__ step_smem sm;
     __shared__ __align__(8) uint64_t barriers[STEP_WARPS * 2 * STEP_BUFFERS];
     float *pen = (float *)(dynamic + (int64_t)STEP_WARPS * call.buffers * rows_of::CHUNK * v.Kp * (SINGLE ? 4 : 2)),
-          *slots = pen + v.batch_pieces * v.Kp;
+          *slots = pen + v.batch_pieces * rows_of::COLUMNS;
     int lane = threadIdx.x % LANES, at = call.block * v.grid + (int)blockIdx.x, warp = threadIdx.x / 32;
     bool copies = warp == STEP_WARPS, first = true;
-    float *L = slots + (STEP_WARPS + v.batch_pieces) * rows_of::GROUPS * v.Kp,
+    float *L = slots + (STEP_WARPS + v.batch_pieces) * rows_of::GROUPS * rows_of::COLUMNS,
           *weighted = rows_of::SIGMAS ? L + STEP_WARPS * v.step_rows : nullptr;
     double fit = 0;
     rows_of work;
@@ -302,7 +307,7 @@ __global__ void __launch_bounds__(STEP_THREADS + 32, CH > 1 || MODE == STEP_FIT_
             work.begin(v, sm, L);
             if (first)
                 wait_for_previous();
-            make_penalties<MODE == STEP_DAMPED>(v, b, sm, call, pen, weighted);
+            make_penalties<MODE == STEP_DAMPED, rows_of::COLUMNS>(v, b, sm, call, pen, weighted);
         }
         __syncthreads();
         if (copies)
@@ -313,7 +318,7 @@ __global__ void __launch_bounds__(STEP_THREADS + 32, CH > 1 || MODE == STEP_FIT_
         if (FIT && !copies && counts<LANES, rows_of::SUB>(lane))
             fit -= (rows_of::SIGMAS ? 1.0 : (double)v.sigma[0]) * (double)work.logs;
         __syncthreads();
-        fit += add_parts<rows_of::GROUPS, MODE>(v, b, call, pen, slots, sm);
+        fit += add_parts<rows_of::GROUPS, MODE, rows_of::COLUMNS>(v, b, call, pen, slots, sm);
         first = false;
         at = b.next;
         if (at >= 0)
@@ -330,7 +335,7 @@ typedef void (*step_kernel)(uni_cuda_view, step_call);
 
 struct step_shape {
     step_kernel kernel;
-    int groups, chunk;
+    int groups, chunk, columns;
 };
 
 template <int LANES, int CH, int SINGLE> static step_shape shape_of(int mode)
@@ -340,7 +345,7 @@ template <int LANES, int CH, int SINGLE> static step_shape shape_of(int mode)
                          : mode == STEP_FIT_SIGMAS ? sweep_step<LANES, CH, SINGLE, STEP_FIT_SIGMAS>
                          : mode == STEP_FIT        ? sweep_step<LANES, CH, SINGLE, STEP_FIT>
                                                    : sweep_step<LANES, CH, SINGLE, STEP_PLAIN>;
-    return {kernel, rows::GROUPS, rows::CHUNK};
+    return {kernel, rows::GROUPS, rows::CHUNK, rows::COLUMNS};
 }
 
 template <int LANES, int CH> static step_shape shape_for(int single, int mode)
@@ -361,11 +366,11 @@ static int launch_step(const struct uni_cuda *c, int mode, struct step_call call
 {
     step_shape shape = choose(&c->v, mode);
     int fit = mode == STEP_FIT || mode == STEP_FIT_SIGMAS, penalties = mode == STEP_FIT_SIGMAS ? 2 : 1;
-    int tables = 4 * ((c->v.batch_pieces * penalties + (STEP_WARPS + c->v.batch_pieces) * shape.groups) * c->v.Kp +
+    int tables = 4 * ((c->v.batch_pieces * penalties + (STEP_WARPS + c->v.batch_pieces) * shape.groups) * shape.columns +
                       (fit ? STEP_WARPS * c->v.step_rows : 0));
-    int room = SHARED_BYTES - tables < RING_BYTES ? SHARED_BYTES - tables : RING_BYTES;
-    int stage_bytes = STEP_WARPS * shape.chunk * c->v.Kp * (c->v.single ? 4 : 2), buffers = room / stage_bytes;
-    buffers = buffers < STEP_BUFFERS ? buffers : STEP_BUFFERS;
+    int stage_bytes = STEP_WARPS * shape.chunk * c->v.Kp * (c->v.single ? 4 : 2), buffers = (HALF_BYTES - tables) / stage_bytes;
+    buffers = buffers >= 2 ? buffers : (SHARED_BYTES - tables) / stage_bytes;
+    buffers = buffers < STEP_BUFFERS ? buffers : (int)STEP_BUFFERS;
     size_t bytes = (size_t)(buffers * stage_bytes + tables);
     call.buffers = buffers;
     int err = CUDA(cudaFuncSetAttribute(shape.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
@@ -391,8 +396,10 @@ static int launch_damped(const struct uni_cuda *c, int64_t sweeps)
 {
     int err = 0;
     struct uni_cuda_recipe recipe = c->v.recipe;
-    for (int64_t s = 0; s < sweeps && !err; s++)
-        err = launch_step(c, STEP_DAMPED, {0, (int)(c->parity + s) % 3, uni_cuda_next_table(&recipe, c->slots), 0});
+    for (int64_t s = 0; s < sweeps && !err; s++) {
+        int turn = (int)(c->parity + s), slot = uni_cuda_next_table(&recipe, c->slots);
+        err = launch_step(c, STEP_DAMPED, {0, slot, 0, masses(c->v, turn + 1), masses(c->v, turn), masses(c->v, turn + 2)});
+    }
     return err;
 }
 
@@ -402,8 +409,10 @@ static int capture(struct uni_cuda *c, int64_t sweeps, int fit, cudaGraphExec_t 
     cudaGraph_t graph = NULL;
     TRY(CUDA(cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal)));
     for (int64_t s = 0; s < sweeps && !err && !c->v.damped; s++)
-        for (int q = 0; q < c->v.Q && !err; q++)
-            err = launch_step(c, s + 1 == sweeps ? fit : STEP_PLAIN, {q, c->parity ^ (int)(s & 1), 0, 0});
+        for (int q = 0; q < c->v.Q && !err; q++) {
+            int old = c->parity ^ (int)(s & 1);
+            err = launch_step(c, s + 1 == sweeps ? fit : STEP_PLAIN, {q, 0, 0, c->v.M[old ^ 1], c->v.M[old], NULL});
+        }
     if (c->v.damped)
         err = launch_damped(c, sweeps);
     {

@@ -8,50 +8,53 @@
 #include "cuda_backend.h"
 #include "cuda_device.cuh"
 
-enum { START_PIECES = 4, THREADS = 256, SOLVE_THREADS = 512 };
+enum { THREADS = 256, SOLVE_THREADS = 512 };
 
-/* Parts of levels and of r, and X of every level's last part, from the pieces' masses that assign left in the first turn of M; R
+/* Parts of levels and of r, and X of every level's first part, from the pieces' masses that assign left in the first turn of M; R
    is base now: no penalty. Damped, there is no X. */
-__global__ void __launch_bounds__(128) start_tables(uni_cuda_view v)
+__global__ void __launch_bounds__(128) start_tables(uni_cuda_view v, int pieces)
 {
-    int block = blockIdx.y, first = v.block_piece[block] + (int)blockIdx.x * START_PIECES,
-        end = min(first + START_PIECES, v.block_piece[block + 1]);
+    int block = blockIdx.y, first = v.block_piece[block] + (int)blockIdx.x * pieces,
+        end = min(first + pieces, v.block_piece[block + 1]);
     long long *M = v.M[0];
     for (int k = threadIdx.x; k < v.Kp && first < end; k += 128) {
         long long r = 0;
+#pragma unroll 4
         for (int i = first; i < end; i++) {
             long long m = M[(int64_t)i * v.Kp + k];
             r += m;
             for (int u = 0; u < v.V && m; u++) {
-                int part = v.place[(int64_t)i * v.V + u].part,
-                    last = v.level_last[v.V == 1 ? v.piece[i].group : v.group_row[v.piece[i].group * v.V + u]];
+                const int part = v.place[(int64_t)i * v.V + u].part, level = v.group_row[v.piece[i].group * v.V + u];
+                const int level_first = v.level_first[level];
                 if (v.V > 1)
                     add_exact(M + (int64_t)part * v.Kp + k, m);
-                if (part != last && !v.damped)
-                    add_exact(v.X + (int64_t)last * v.Kp + k, m);
+                if (part != level_first && part != v.level_last[level] && !v.damped)
+                    add_exact(v.X + (int64_t)level_first * v.Kp + k, m);
             }
             if (!v.damped)
                 v.pen[(int64_t)i * v.Kp + k] = k < v.K;
         }
         add_exact(M + (int64_t)(v.r_part + block) * v.Kp + k, r);
-        if (block != v.Q - 1)
-            add_exact(v.X + (int64_t)(v.r_part + v.Q - 1) * v.Kp + k, r);
+        if (block != 0 && block != v.Q - 1)
+            add_exact(v.X + (int64_t)v.r_part * v.Kp + k, r);
     }
 }
 
 int uni_cuda_start_tables(struct uni_cuda *c, cudaStream_t stream)
 {
-    start_tables<<<dim3((unsigned)((c->v.G + START_PIECES - 1) / START_PIECES), (unsigned)c->v.Q), 128, 0, stream>>>(c->v);
+    int pieces = c->v.G < 256 ? 4 : c->v.G < 2048 ? c->v.G / 64 : 32; /* of a block: sums of r meet in few places */
+    start_tables<<<dim3((unsigned)((c->v.G + pieces - 1) / pieces), (unsigned)c->v.Q), 128, 0, stream>>>(c->v, pieces);
     return CUDA(cudaGetLastError());
 }
 
 /* Of a level, or, one further, of all. */
 __device__ __forceinline__ double total_of(const uni_cuda_view &v, int parity, int level, int k)
 {
-    int64_t at = (int64_t)v.level_last[level] * v.Kp + k;
-    if (v.level_last[level] < 0)
+    const int64_t first = (int64_t)v.level_first[level] * v.Kp + k, last = (int64_t)v.level_last[level] * v.Kp + k;
+    const long long *M = masses(v, parity);
+    if (v.level_first[level] < 0)
         return 0;
-    return (double)(v.damped ? masses(v, parity)[at] : v.X[at] + v.M[parity][at]) * (1 / MASS_SCALE);
+    return (double)(v.damped || first == last ? M[last] : v.X[first] + M[first] + M[last]) * (1 / MASS_SCALE);
 }
 
 /* O of a level, and its part of sum sigma theta O ln((O + E + b) / (a E + b)) */
@@ -252,15 +255,15 @@ __global__ void __launch_bounds__(SOLVE_THREADS) intercepts(uni_cuda_view v, int
     centroid(v, k, sums);
 }
 
-/* W = (S - O c) / (O + lambda), and how far it moved: a warp a pair of level and cluster */
+/* W = (S - O c) / (O + lambda) of a level, and how far it moved: a warp a cluster */
 __global__ void __launch_bounds__(THREADS) corrections(uni_cuda_view v, float *W, const float *last)
 {
     __shared__ double room[THREADS / 32];
-    const int lane = threadIdx.x % 32, warps = (int)gridDim.x * (THREADS / 32);
+    const int lane = threadIdx.x % 32, step = (int)gridDim.y * (THREADS / 32);
     double moved = 0, size = 0;
-#pragma unroll 2
-    for (int64_t pair = blockIdx.x * (THREADS / 32) + threadIdx.x / 32; pair < (int64_t)v.G * v.K; pair += warps) {
-        const int k = (int)(pair % v.K);
+#pragma unroll 4
+    for (int k = (int)blockIdx.y * (THREADS / 32) + (int)threadIdx.x / 32; k < v.K; k += step) {
+        const int64_t pair = (int64_t)blockIdx.x * v.K + k;
         const double O = v.O[pair], lambda = v.ridge[pair];
         const bool kept = lambda >= 0 && v.cluster[k] >= 2;
         for (int d = lane; d < v.D; d += 32) {
@@ -274,8 +277,9 @@ __global__ void __launch_bounds__(THREADS) corrections(uni_cuda_view v, float *W
     moved = block_sum(moved, room);
     size = block_sum(size, room);
     if (threadIdx.x == 0) {
-        v.moved[2 * blockIdx.x] = moved;
-        v.moved[2 * blockIdx.x + 1] = size;
+        const int64_t part = (int64_t)blockIdx.x * gridDim.y + blockIdx.y;
+        v.moved[2 * part] = moved;
+        v.moved[2 * part + 1] = size;
     }
 }
 
@@ -310,12 +314,11 @@ int uni_cuda_slices(int64_t levels)
 int uni_cuda_ridge(struct uni_cuda *c, double alpha, double cutoff, cudaStream_t stream)
 {
     int columns = c->v.D < SOLVE_THREADS ? c->v.D : SOLVE_THREADS, slices = uni_cuda_slices(c->v.G);
-    int64_t pairs = ((int64_t)c->v.G * c->v.K + THREADS / 32 - 1) / (THREADS / 32);
-    int blocks = pairs < MOVED_PARTS ? (int)pairs : (int)MOVED_PARTS;
+    int shares = c->v.G < 256 ? (int)MOVED_SHARES : 1;
     size_t bytes = (size_t)(SOLVE_THREADS / columns) * (size_t)c->v.D * sizeof(double);
     intercepts<<<dim3((unsigned)c->v.K, (unsigned)slices), SOLVE_THREADS, bytes, stream>>>(c->v, c->parity, alpha, cutoff);
-    corrections<<<blocks, THREADS, 0, stream>>>(c->v, c->v.W[c->W_now ^ 1], c->v.W[c->W_now]);
-    finish_ridge<<<1, THREADS, 0, stream>>>(c->v, blocks);
+    corrections<<<dim3((unsigned)c->v.G, (unsigned)shares), THREADS, 0, stream>>>(c->v, c->v.W[c->W_now ^ 1], c->v.W[c->W_now]);
+    finish_ridge<<<1, THREADS, 0, stream>>>(c->v, c->v.G * shares);
     return CUDA(cudaGetLastError());
 }
 
