@@ -55,6 +55,7 @@ struct job {
     float *start, *Y, *W;
     double *O, *level_O, *S, *scratch; /* of several variables: the ridge is the library's */
     struct uni_shift shift;
+    unsigned char *part;
     double stage[4];
 };
 
@@ -79,7 +80,8 @@ static void solve(struct job *j)
     check(b->tables(b, j->O, NULL));
     uni_levels_of_groups(j->level_O, j->O, p);
     uni_expected(E, j->level_O, p);
-    check(b->moments(b, j->S, NULL));
+    uni_joint_parts(j->part, &ridge, j->level_O, p);
+    check(b->moments(b, j->S, j->part));
     check(uni_ridge_joint(&ridge, j->W, NULL, j->Y, &sums, p, b, j->scratch));
 }
 
@@ -168,12 +170,14 @@ static void make_job(struct job *j, int64_t n, int64_t d, int64_t levels, int64_
     check(uni_problem_open(&j->cells, &j->warnings, n, d, j->batch, j->variables, &j->options));
     check(uni_problem_sort(&j->cells, &j->options));
     check(uni_problem_settle(&j->cells, &j->options, K));
-    const struct uni_problem *p = &j->cells.problem;
+    struct uni_problem *p = &j->cells.problem;
+    p->by_level = j->variables > 1;
     if (j->variables > 1) {
+        j->part = malloc((size_t)(p->G * K));
         j->W = calloc((size_t)(p->B * K * d), sizeof *j->W);
         j->O = malloc((size_t)(p->G * K) * 8);
         j->level_O = malloc((size_t)(2 * p->B * K) * 8);
-        j->S = malloc((size_t)(p->G * K * d) * 8);
+        j->S = malloc((size_t)((p->B + 1) * K * d) * 8);
         j->scratch = malloc((size_t)uni_joint_scratch(p) * 8);
     }
     for (int64_t k = 0; k < K; k++) {
@@ -221,7 +225,7 @@ int main(int argc, char **argv)
     for (int i = 0; out && i < (n > 20000000 ? 1 : 2); i++)
         whole(&j, out);
     free(out);
-    free(j.start), free(j.Y), free(j.W), free(j.O), free(j.level_O), free(j.S), free(j.scratch);
+    free(j.start), free(j.Y), free(j.W), free(j.O), free(j.level_O), free(j.S), free(j.scratch), free(j.part);
     free(j.outer), free(j.crossed);
     uni_problem_close(&j.cells);
     made_close(&j.made);

@@ -174,12 +174,20 @@ static int cuda_moments(struct uni_backend *b, double *S, const unsigned char *p
 {
     int err = 0;
     struct uni_cuda *c = cuda_of(b);
-    (void)part; /* by group */
+    const struct uni_problem *p = c->p;
+    int64_t rows = p->by_level ? p->B + 1 : p->G;
+    size_t bytes = (size_t)(rows * p->K * p->D) * sizeof *S;
+    long long *from = p->by_level ? c->v.level_S : c->v.S;
     TRY(begin(c));
     TRY(make_moments(c, 0));
-    TRY(uni_cuda_moments_to_double(c, c->stream));
+    if (p->by_level) {
+        TRY(CUDA(cudaMemcpyAsync(c->v.takes_part, part, (size_t)(p->G * p->K), cudaMemcpyHostToDevice, c->stream)));
+        TRY(CUDA(cudaMemsetAsync(c->v.level_S, 0, bytes, c->stream)));
+        TRY(uni_cuda_moments_by_level(c, c->stream));
+    }
+    TRY(uni_cuda_moments_to_double(c, from, rows, c->stream));
     c->moments_made = 0;
-    TRY(CUDA(cudaMemcpyAsync(S, c->v.S, (size_t)(c->p->G * c->p->K * c->p->D) * sizeof *S, cudaMemcpyDeviceToHost, c->stream)));
+    TRY(CUDA(cudaMemcpyAsync(S, from, bytes, cudaMemcpyDeviceToHost, c->stream)));
     TRY(CUDA(cudaStreamSynchronize(c->stream)));
 done:
     return err;

@@ -97,10 +97,13 @@ struct uni_cuda_view {
     int *level_first, *level_last;                  /* (levels + 1) each level's first and last part, -1: it has no cells; of r */
     double *level_theta, *level_share, *level_mass; /* (levels) */
     double *lambda;                                 /* (levels) fixed; 0: automatic */
-    float *pen;      /* (slots,P,Kp) penalties of each piece's last update; damped: of the round's sweeps */
-    long long *M[2]; /* (parts,Kp) masses of this sweep and of the one before, by turns */
-    long long *X;    /* (parts,Kp) O without the part and the one before it; damped: a third turn of M */
-    long long *S;    /* (G,K,D) moments times S_scale */
+    float *pen;                /* (slots,P,Kp) penalties of each piece's last update; damped: of the round's sweeps */
+    long long *M[2];           /* (parts,Kp) masses of this sweep and of the one before, by turns */
+    long long *X;              /* (parts,Kp) O without the part and the one before it; damped: a third turn of M */
+    long long *S;              /* (G,K,D) moments times S_scale */
+    long long *level_S;        /* (B + 1,K,D) the same by level, and of all groups that take part in a cluster's system */
+    unsigned char *takes_part; /* (G,K) */
+
     double S_scale;
     double *O;              /* (G,K) */
     double *ridge, *weight; /* (G,K) lambda, negative where the pair is left out; q. Of one variable, as the next three */
@@ -229,7 +232,8 @@ int uni_cuda_end_tables(struct uni_cuda *, int parts, int fit_of_base, int terms
 int uni_cuda_turn_Y(const struct uni_cuda *, cudaStream_t);
 int uni_cuda_slices(int64_t levels);
 int uni_cuda_ridge(struct uni_cuda *, double alpha, double cutoff, cudaStream_t);
-int uni_cuda_moments_to_double(const struct uni_cuda *, cudaStream_t);
+int uni_cuda_moments_by_level(const struct uni_cuda *, cudaStream_t);
+int uni_cuda_moments_to_double(const struct uni_cuda *, long long *S, int64_t rows, cudaStream_t);
 int uni_cuda_nearest(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M,
                      const float *Y, int64_t n);
 

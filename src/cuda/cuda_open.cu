@@ -105,6 +105,8 @@ static int64_t deal_out(struct uni_cuda *c, int64_t batches, char *block)
                            ARRAY(v->M[1], parts * v->Kp),
                            ARRAY(v->X, parts * v->Kp),
                            ARRAY(v->S, G * K * D),
+                           ARRAY(v->level_S, c->p->by_level ? (c->p->B + 1) * K * D : 0),
+                           ARRAY(v->takes_part, c->p->by_level ? G * K : 0),
                            ARRAY(v->O, G * K),
                            ARRAY(v->ridge, ridge * G * K),
                            ARRAY(v->weight, ridge * G * K),
@@ -150,6 +152,7 @@ int64_t uni_cuda_bytes(const struct uni_problem *p, const int64_t *group_cells)
     for (int64_t g = 0; g < p->G; g++)
         pieces += group_cells[g] < p->Q ? group_cells[g] : p->Q;
     c.cores = card.multiProcessorCount;
+    c.p = p;
     c.fast = fast_of(p);
     c.slots = slots_of(p);
     int64_t of_levels = pieces * p->V < p->B * p->Q ? pieces * p->V : p->B * p->Q;

@@ -329,9 +329,30 @@ __global__ void to_double(long long *S, int64_t n, double scale)
         S[i] = __double_as_longlong((double)S[i] / scale);
 }
 
-int uni_cuda_moments_to_double(const struct uni_cuda *c, cudaStream_t stream)
+int uni_cuda_moments_to_double(const struct uni_cuda *c, long long *S, int64_t rows, cudaStream_t stream)
 {
-    to_double<<<4 * c->cores, 256, 0, stream>>>(c->v.S, c->p->G * c->p->K * c->p->D, c->v.S_scale);
+    to_double<<<4 * c->cores, 256, 0, stream>>>(S, rows * c->p->K * c->p->D, c->v.S_scale);
+    return CUDA(cudaGetLastError());
+}
+
+/* A group's moments to its levels', and to the last row where it takes part. */
+__global__ void __launch_bounds__(THREADS) by_level(uni_cuda_view v)
+{
+    const int64_t table = (int64_t)v.K * v.D, g = blockIdx.x;
+    for (int64_t i = (int64_t)blockIdx.y * THREADS + threadIdx.x; i < table; i += (int64_t)gridDim.y * THREADS) {
+        const long long S = v.S[g * table + i];
+        if (S == 0)
+            continue;
+        for (int u = 0; u < v.V; u++)
+            add_exact(v.level_S + v.group_row[g * v.V + u] * table + i, S);
+        if (v.takes_part[g * v.K + i / v.D])
+            add_exact(v.level_S + v.levels * table + i, S);
+    }
+}
+
+int uni_cuda_moments_by_level(const struct uni_cuda *c, cudaStream_t stream)
+{
+    by_level<<<dim3((unsigned)c->v.G, 8), THREADS, 0, stream>>>(c->v);
     return CUDA(cudaGetLastError());
 }
 

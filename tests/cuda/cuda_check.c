@@ -96,6 +96,7 @@ void bench_sort(struct bench *b, const struct shape *s)
     must(s->name, "problem",
          uni_problem_open(&b->cells, &b->warnings, s->n, s->d, b->batch, b->variables, &b->options) ||
              uni_problem_sort(&b->cells, &b->options) || uni_problem_settle(&b->cells, &b->options, s->K));
+    b->cells.problem.by_level = s->variables == 3;
 }
 
 void bench_close(struct bench *b)

@@ -11,9 +11,9 @@ struct shape {
     int64_t n, d, K, levels;
     double skew;
     int single, cluster_sigma, odd_ones; /* a row of zeros, a level without cells, skipped cells, a sigma that needs the shift */
-    int variables;                       /* 0: one; the second crosses the first, the third has the first nested in it */
-    int damped;                          /* the damped update, so many sweeps at once */
-    int first;                           /* the method of 2019 */
+    int variables; /* 0: one; the second crosses the first, the third, moments by level, has the first nested in it */
+    int damped;    /* the damped update, so many sweeps at once */
+    int first;     /* the method of 2019 */
 };
 
 struct bench {

@@ -10,21 +10,24 @@
 struct tables {
     double *O, *S, *plain_O, *plain_S, *level_O, *scratch, *plain_Z;
     float *Y, *Y2, *W, *W2, *cells;
-    int64_t GK, GKD, WKD, KD, ND, NK;
+    unsigned char *part;
+    int64_t GK, GKD, SKD, WKD, KD, ND, NK;
 };
 
 static void tables_open(struct tables *t, const struct uni_problem *p)
 {
     t->GK = p->G * p->K;
     t->GKD = t->GK * p->D;
+    t->SKD = p->by_level ? (p->B + 1) * p->K * p->D : t->GKD;
     t->WKD = (p->V == 1 ? p->G : p->B) * p->K * p->D;
     t->KD = p->K * p->D;
     t->ND = p->N_all * p->D;
     t->NK = p->N_all * p->K;
     t->O = malloc((size_t)t->GK * 8);
     t->plain_O = malloc((size_t)t->GK * 8);
-    t->S = malloc((size_t)t->GKD * 8);
-    t->plain_S = malloc((size_t)t->GKD * 8);
+    t->S = malloc((size_t)t->SKD * 8);
+    t->plain_S = malloc((size_t)(t->SKD > t->GKD ? t->SKD : t->GKD) * 8);
+    t->part = malloc((size_t)t->GK);
     t->level_O = malloc((size_t)(2 * p->B * p->K) * 8);
     t->scratch = malloc((size_t)(p->V == 1 ? uni_ridge_scratch(p->K, p->D, p->G) : uni_joint_scratch(p)) * 8);
     t->Y = malloc((size_t)t->KD * 4);
@@ -43,7 +46,7 @@ static void tables_open(struct tables *t, const struct uni_problem *p)
 static void tables_close(struct tables *t)
 {
     free(t->O), free(t->S), free(t->plain_O), free(t->plain_S), free(t->level_O), free(t->scratch), free(t->plain_Z);
-    free(t->Y), free(t->Y2), free(t->W), free(t->W2), free(t->cells);
+    free(t->Y), free(t->Y2), free(t->W), free(t->W2), free(t->cells), free(t->part);
 }
 
 static void check_R(const char *name, struct uni_backend *b, const struct plain *plain, struct tables *t, double limit)
@@ -98,6 +101,33 @@ static void check_solve(const char *name, struct uni_backend *b, const struct be
     free(wide);
 }
 
+/* S by level from S by group: sums over the groups of every level, and over all that take part. */
+static void plain_by_level(const struct uni_problem *p, double *S, const unsigned char *part)
+{
+    const int64_t table = p->K * p->D;
+    double *by_level = calloc((size_t)((p->B + 1) * table), sizeof *by_level);
+    for (int64_t g = 0; g < p->G; g++)
+        for (int v = 0; v <= p->V; v++)
+            for (int64_t i = 0; i < table; i++)
+                if (v < p->V || part[g * p->K + i / p->D])
+                    by_level[(v < p->V ? p->group_level[g * p->V + v] : p->B) * table + i] += S[g * table + i];
+    memcpy(S, by_level, (size_t)((p->B + 1) * table) * sizeof *S);
+    free(by_level);
+}
+
+static void check_moments(const char *name, struct uni_backend *b, const struct plain *plain, struct tables *t, double limit)
+{
+    const struct uni_problem *p = plain->p;
+    poison(t->S, t->SKD * 8);
+    for (int64_t i = 0; i < t->GK; i++)
+        t->part[i] = made_hash((uint64_t)i + 5) % 3 > 0;
+    must(name, "moments", b->moments(b, t->S, t->part));
+    plain_moments(plain, t->plain_S);
+    if (p->by_level)
+        plain_by_level(p, t->plain_S, t->part);
+    expect(name, "S", apart(t->S, t->plain_S, t->SKD), limit);
+}
+
 /* Several variables: the library solves, from the device's sums. */
 static void check_joint(const char *name, struct uni_backend *b, const struct bench *n, struct tables *t)
 {
@@ -110,6 +140,8 @@ static void check_joint(const char *name, struct uni_backend *b, const struct be
     expect(name, "O of tables", apart(t->O, t->plain_O, t->GK), 1e-3);
     uni_levels_of_groups(t->level_O, t->O, p);
     uni_expected(t->level_O + p->B * p->K, t->level_O, p);
+    uni_joint_parts(t->part, &ridge, t->level_O, p);
+    must(name, "moments", b->moments(b, t->S, t->part));
     struct uni_sums sums = {.O = t->O, .level_O = t->level_O, .E = t->level_O + p->B * p->K, .S = t->S};
     must(name, "ridge_joint.c", uni_ridge_joint(&ridge, t->W, NULL, t->Y, &sums, p, b, t->scratch));
 }
@@ -171,10 +203,7 @@ void check_operations(const struct shape *s)
     check_fit(s->name, &fit, &plain_fit, 0, s->single ? 3e-6 : 1e-4);
     check_R(s->name, &b, &plain, &t, coarse);
 
-    poison(t.S, t.GKD * 8);
-    must(s->name, "moments", b.moments(&b, t.S, NULL));
-    plain_moments(&plain, t.plain_S);
-    expect(s->name, "S", apart(t.S, t.plain_S, t.GKD), fine);
+    check_moments(s->name, &b, &plain, &t, fine);
     if (p->V == 1)
         check_solve(s->name, &b, &n, &t);
     else
