@@ -160,6 +160,7 @@ static int try_all(struct io_child *child, void *job)
     works[READ_OWN] = open(job, O_RDONLY) >= 0;
     works[READ_OTHER] = open("/etc/passwd", O_RDONLY) >= 0 && open(DATA("older_06.h5ad"), O_RDWR) >= 0;
     works[MAKE] = open("made_by_a_child", O_WRONLY | O_CREAT, 0600) >= 0;
+    unlink("made_by_a_child");
     works[CONNECT] = socket(AF_INET, SOCK_STREAM, 0) >= 0;
     works[FORK] = fork();
     if (works[FORK] == 0)
