@@ -65,7 +65,7 @@ static void check_data(const struct made_data *data, struct uni_options options)
     }
 }
 
-static void cf_numbers_of_the_r_package(void **state)
+static void p61_cf_numbers_of_the_r_package(void **state)
 {
     (void)state;
     static const double automatic[] = {0.160350, -0.078929, -0.245771}, fixed[] = {0.157956, -0.079049, -0.243528},
@@ -142,7 +142,7 @@ static void p115_more_dimensions_than_cells(void **state)
     made_free(&data);
 }
 
-static void every_number_of_dimensions_up_to_70(void **state)
+static void p10_every_number_of_dimensions_up_to_70(void **state)
 {
     (void)state;
     for (int64_t d = 1; d <= 70; d++) {
@@ -372,12 +372,12 @@ static void p113_equal_means_stay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cf_numbers_of_the_r_package),
+        cmocka_unit_test(p61_cf_numbers_of_the_r_package),
         cmocka_unit_test(p22_singleton_level_is_exact_and_named),
         cmocka_unit_test(p18_every_small_size_works_with_defaults),
         cmocka_unit_test(p25_one_dimension),
         cmocka_unit_test(p115_more_dimensions_than_cells),
-        cmocka_unit_test(every_number_of_dimensions_up_to_70),
+        cmocka_unit_test(p10_every_number_of_dimensions_up_to_70),
         cmocka_unit_test(many_levels_and_unused_ones),
         cmocka_unit_test(levels_longer_than_a_run_of_cells),
         cmocka_unit_test(settings_that_cannot_matter),

@@ -323,7 +323,7 @@ static void usual_surroundings(void **state)
     check_all("as usual");
 }
 
-static void any_rounding_mode(void **state)
+static void p71_any_rounding_mode(void **state)
 {
     (void)state;
     static const int modes[] = {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
@@ -449,7 +449,7 @@ static int free_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(usual_surroundings),         cmocka_unit_test(any_rounding_mode),
+        cmocka_unit_test(usual_surroundings),         cmocka_unit_test(p71_any_rounding_mode),
         cmocka_unit_test(subnormals_flushed_to_zero), cmocka_unit_test(exception_flags),
         cmocka_unit_test(exceptions_that_trap),       cmocka_unit_test(a_locale_with_a_decimal_comma),
         cmocka_unit_test(signals_blocked_or_handled),

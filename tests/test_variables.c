@@ -141,7 +141,7 @@ static void order_of_variables_is_irrelevant(void **state)
 }
 
 /* Nothing but rounding separates two orders where nothing amplifies it: one cluster. */
-static void order_of_variables_is_irrelevant_to_six_digits(void **state)
+static void p42_order_of_variables_is_irrelevant_to_six_digits(void **state)
 {
     (void)state;
     static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
@@ -348,7 +348,7 @@ int main(void)
         cmocka_unit_test(nearly_singular_systems_are_solved),
         cmocka_unit_test(moments_by_level_follow_the_oracle),
         cmocka_unit_test(order_of_variables_is_irrelevant),
-        cmocka_unit_test(order_of_variables_is_irrelevant_to_six_digits),
+        cmocka_unit_test(p42_order_of_variables_is_irrelevant_to_six_digits),
         cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(one_level_variable_is_ignored),
         cmocka_unit_test(p42_p44_nested_donors),

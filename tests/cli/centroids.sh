@@ -1,4 +1,4 @@
-# --centroids sets the start and the number of clusters; its shape is checked.
+# --centroids sets the start and the number of clusters; its shape is checked. P114.
 need python3
 unisono simulate -q --cells 400 --dims 4 --levels 3 --types 3 -o s.npy --meta-out m.tsv
 run() { unisono integrate s.npy --meta m.tsv --batch batch -q "$@"; }

@@ -1,4 +1,4 @@
-# K = 1 has a closed form; reference numbers of the project's test data (user-pain.md, section 0), tables in and out.
+# K = 1 has a closed form; reference numbers of the project's test data (user-pain.md, section 0), tables in and out. P40, P61.
 waves 60 3 >z.tsv
 alternating 60 >meta.tsv
 unisono integrate z.tsv --meta meta.tsv --batch batch --clusters 1 -q -o auto.tsv

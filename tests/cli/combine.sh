@@ -1,4 +1,4 @@
-# --combine: one variable of the joint levels, however the values look when pasted; the model names them in the order of its rows.
+# --combine: one variable of the joint levels, however the values look when pasted; the model names them in the order of its rows. P46.
 unisono simulate -q --cells 1500 --dims 5 --levels 2 -o s.npy --meta-out s.tsv
 awk -F'\t' -v OFS='\t' 'NR == 1 { print $1, "a", "b", "joint"; next }
     { a = NR % 2 ? "x | y" : "x"; b = NR % 3 ? "z" : "y | z"; print $1, a, b, (NR % 2) (NR % 3 > 0) }' s.tsv >m.tsv

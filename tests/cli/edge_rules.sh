@@ -1,4 +1,5 @@
 # What the method refuses, and what it does with odd input (harmony2.md, section 7). Nothing is left where it refuses.
+# P04, P05, P06, P24, P29, P30, P39.
 waves 60 3 >z.tsv
 alternating 60 >meta.tsv
 run() { try unisono integrate "$@" -o out.tsv; ls out.tsv 2>/dev/null && rm out.tsv; }

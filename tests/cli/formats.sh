@@ -1,4 +1,4 @@
-# Every format in, every format out, the same numbers.
+# Every format in, every format out, the same numbers. P75, P99.
 unisono simulate -q --cells 300 --dims 5 --levels 3 --types 4 -o s.h5ad
 unisono simulate -q --cells 300 --dims 5 --levels 3 --types 4 -o s.npy --meta-out m.tsv
 unisono simulate -q --cells 300 --dims 5 --levels 3 --types 4 -o s.tsv.gz --meta-out m2.tsv

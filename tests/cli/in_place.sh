@@ -1,4 +1,4 @@
-# --in-place adds to the file itself; once the key is there it takes -f; everything else in it stays.
+# --in-place adds to the file itself; once the key is there it takes -f; everything else in it stays. P93.
 need h5dump
 unisono simulate -q --cells 300 --dims 5 -o s.h5ad
 cp s.h5ad before.h5ad

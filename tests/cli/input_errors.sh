@@ -1,4 +1,4 @@
-# Files and columns that are not there, with what is near; files that are something else.
+# Files and columns that are not there, with what is near; files that are something else. P35, P53.
 unisono simulate -q --cells 300 --dims 5 -o s.h5ad
 try unisono integrate none.h5ad --batch batch -o o.npy
 try unisono integrate s.h5ad --batch Batch -o o.npy

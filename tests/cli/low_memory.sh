@@ -1,4 +1,4 @@
-# --low-memory gives the same bytes and predicts less.
+# --low-memory gives the same bytes and predicts less. P12.
 unisono simulate -q --cells 5000 --dims 20 --levels 3 -o s.h5ad
 unisono integrate s.h5ad --batch batch -q -o usual.npy
 unisono integrate s.h5ad --batch batch -q --low-memory -o low.npy

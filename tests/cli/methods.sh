@@ -1,5 +1,5 @@
 # flavor and compat preset other options wherever they stand; what is given beside them wins; what was used is in the last line, the trace
-# and uns. Every method is another computation, and none depends on the number of threads.
+# and uns. Every method is another computation, and none depends on the number of threads. P78.
 need python3
 unisono simulate -q --cells 2000 --dims 6 --levels 3 --seed 4 -o s.npy --meta-out m.tsv
 run() { unisono integrate s.npy --meta m.tsv --batch batch -q -f --trace t.json -o "$@"; }

@@ -1,4 +1,4 @@
-# --model holds R, Y, O, E, lambda, W, theta and sigma; the correction can be made again from them.
+# --model holds R, Y, O, E, lambda, W, theta and sigma; the correction can be made again from them. P62, P100.
 need python3
 unisono simulate -q --cells 400 --dims 4 --levels 3 --types 3 -o s.npy --meta-out m.tsv
 unisono integrate s.npy --meta m.tsv --batch batch --clusters 5 --theta 1 --tau 3 -q -o c.npy --model m.npz

@@ -1,4 +1,4 @@
-# Nothing to integrate: the input comes back, with a warning and exit 0; -q keeps even that to itself.
+# Nothing to integrate: the input comes back, with a warning and exit 0; -q keeps even that to itself. P21, P36.
 waves 60 3 >z.tsv
 sed 's/\tb$/\ta/' <(alternating 60) >meta.tsv
 try unisono integrate z.tsv --meta meta.tsv --batch batch -o same.npy

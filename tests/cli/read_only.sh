@@ -1,4 +1,4 @@
-# A folder or file that may not be written: said before any work. Root may write everywhere, so it hands over to nobody.
+# A folder or file that may not be written: said before any work. Root may write everywhere, so it hands over to nobody. P98.
 as() { "$@"; }
 if [ "$(id -u)" = 0 ]; then
     need setpriv

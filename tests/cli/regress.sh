@@ -1,4 +1,5 @@
 # --regress takes a planted linear effect of a number out of every cluster, and leaves the types where they are; what is no number is an error.
+# P06.
 need python3
 export PYTHONPATH=$HERE PYTHONDONTWRITEBYTECODE=1
 unisono simulate -q --cells 3000 --dims 6 --levels 2 --types 3 --seed 2 -o plain.npy --meta-out s.tsv

@@ -1,4 +1,4 @@
-# Scores before and after, on stdout as a table or JSON; the values of cells in obs, in a table and in .npy; what is refused.
+# Scores before and after, on stdout as a table or JSON; the values of cells in obs, in a table and in .npy; what is refused. P117, P120.
 unisono simulate -q --cells 3000 -o s.h5ad
 unisono integrate s.h5ad --batch batch -q --in-place
 unisono score s.h5ad --batch batch --label cell_type

@@ -1,4 +1,4 @@
-# Every backend against the closed form and the reference; a broken one is named, however it is broken.
+# Every backend against the closed form and the reference; a broken one is named, however it is broken. P14.
 export UNISONO_CUDA_PLUGIN=
 unisono selftest >table || echo "exit $?"
 grep -c '^cpu (.*right' table | awk '{ print ($1 >= 1 ? "some" : "no") " instruction sets are right" }'

@@ -1,4 +1,4 @@
-# Rows of the labels' table are put in the order of the cells' names: reversed gives the same result; a foreign name is an error.
+# Rows of the labels' table are put in the order of the cells' names: reversed gives the same result; a foreign name is an error. P35, P37.
 waves 60 3 >z.tsv
 alternating 60 >meta.tsv
 (head -n 1 meta.tsv; tail -n +2 meta.tsv | tac) >reversed.tsv

@@ -1,4 +1,4 @@
-# Where nothing can be written is found before any work: the input is not even looked at.
+# Where nothing can be written is found before any work: the input is not even looked at. P98.
 try unisono integrate none.h5ad --batch batch -o missing/out.npy
 try unisono integrate none.h5ad --batch batch -o out.npy --trace missing/t.json
 try unisono integrate none.h5ad --batch batch -o out.npy --model missing/m.npz

@@ -1,4 +1,4 @@
-# On a terminal one line is redrawn, and is gone at the end; it fits into 80 columns.
+# On a terminal one line is redrawn, and is gone at the end; it fits into 80 columns. P64.
 need python3
 python3 -c 'import os; os.openpty()' 2>/dev/null || skip "there are no pseudo-terminals here"
 unisono simulate -q --cells 20000 --dims 20 -o s.h5ad

@@ -1,4 +1,5 @@
 # The same bytes from any number of threads, in the result and in the report inside the file; 64 threads on a small machine are fine.
+# P66, P67, P70, P80.
 unisono simulate -q --cells 5000 --dims 10 --levels 5 -o s.h5ad
 for n in 1 2 3 8 64; do
     unisono integrate s.h5ad --batch batch -q --threads $n --max-rounds 3 -o $n.npy

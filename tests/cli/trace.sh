@@ -1,4 +1,4 @@
-# --trace is JSON with everything that a run consisted of; names that need escapes stay whole.
+# --trace is JSON with everything that a run consisted of; names that need escapes stay whole. P34, P57, P73, P89.
 need python3
 waves 60 3 >z.tsv
 awk 'NR == 1 { print "cell\tthe \"batch\""; next } { print "c" NR - 1 "\t" (NR % 2 ? "a\\b" : "é, #2") }' <(seq 61) >meta.tsv

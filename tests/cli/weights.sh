@@ -1,4 +1,5 @@
 # --weights: a cell of weight 2 is the cell twice. With one cluster nothing is random: the weighted run moves a cell as the other one does.
+# P114.
 need python3
 export PYTHONPATH=$HERE PYTHONDONTWRITEBYTECODE=1
 waves 60 3 >z.tsv

@@ -1,4 +1,4 @@
-# --within: every level is integrated as a file of its own would be, byte for byte; what cannot be integrated comes back as it was.
+# --within: every level is integrated as a file of its own would be, byte for byte; what cannot be integrated comes back as it was. P52.
 need python3
 export PYTHONPATH=$HERE PYTHONDONTWRITEBYTECODE=1
 unisono simulate -q --cells 3000 --dims 5 --levels 3 -o z.npy --meta-out s.tsv

@@ -1,4 +1,4 @@
-# Exit 2, one sentence on stderr that names what is wrong and what is near it.
+# Exit 2, one sentence on stderr that names what is wrong and what is near it. P53, P99.
 try unisono
 try unisono --versoin
 try unisono integrat

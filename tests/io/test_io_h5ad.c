@@ -38,7 +38,7 @@ static void dense_arrays_of_every_type(void **state)
     check_values(DATA("layouts.h5ad"), "X_u8", whole_value);
 }
 
-static void data_frames_keep_their_names(void **state)
+static void p40_p97_data_frames_keep_their_names(void **state)
 {
     (void)state;
     struct io_matrix matrix;
@@ -61,7 +61,7 @@ static void data_frames_keep_their_names(void **state)
     assert_sentence(try_open(DATA("damaged.h5ad"), "X_frame_gone"), "\"u\" of column-order is not there");
 }
 
-static void sparse_matrices_become_dense(void **state)
+static void p97_sparse_matrices_become_dense(void **state)
 {
     (void)state;
     check_values(DATA("layouts.h5ad"), "X_csr", sparse_value);
@@ -228,8 +228,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_arrays_of_every_type),
-        cmocka_unit_test(data_frames_keep_their_names),
-        cmocka_unit_test(sparse_matrices_become_dense),
+        cmocka_unit_test(p40_p97_data_frames_keep_their_names),
+        cmocka_unit_test(p97_sparse_matrices_become_dense),
         cmocka_unit_test(damaged_sparse_matrices),
         cmocka_unit_test(older_files),
         cmocka_unit_test(entries_that_are_no_embedding),

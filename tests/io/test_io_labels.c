@@ -88,7 +88,7 @@ static const char *maybe_x(int i)
     return i % 2 ? "" : "x";
 }
 
-static void every_type_and_layout(void **state)
+static void p95_p33_every_type_and_layout(void **state)
 {
     (void)state;
     static const struct {
@@ -126,7 +126,7 @@ static void every_type_and_layout(void **state)
     }
 }
 
-static void spaces_commas_and_unicode(void **state)
+static void p34_spaces_commas_and_unicode(void **state)
 {
     (void)state;
     struct io_labels labels;
@@ -137,7 +137,7 @@ static void spaces_commas_and_unicode(void **state)
     io_labels_close(&labels);
 }
 
-static void continuous_columns(void **state)
+static void p06_continuous_columns(void **state)
 {
     (void)state;
     struct io_labels labels;
@@ -154,7 +154,7 @@ static void continuous_columns(void **state)
     io_labels_close(&labels);
 }
 
-static void numeric_columns(void **state)
+static void p32_numeric_columns(void **state)
 {
     (void)state;
     double *found;
@@ -176,7 +176,7 @@ static void numeric_columns(void **state)
     assert_null(found);
 }
 
-static void columns_that_cannot_be_read(void **state)
+static void p35_p96_columns_that_cannot_be_read(void **state)
 {
     (void)state;
     static const struct {
@@ -245,7 +245,7 @@ static int read_table(const char *name, const char *text, const char *column, co
     return err;
 }
 
-static void rows_are_aligned_by_name(void **state)
+static void p37_rows_are_aligned_by_name(void **state)
 {
     (void)state;
     char sorted[64], other[64];
@@ -312,13 +312,13 @@ static void table_columns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_type_and_layout),
-        cmocka_unit_test(spaces_commas_and_unicode),
-        cmocka_unit_test(continuous_columns),
-        cmocka_unit_test(numeric_columns),
-        cmocka_unit_test(columns_that_cannot_be_read),
+        cmocka_unit_test(p95_p33_every_type_and_layout),
+        cmocka_unit_test(p34_spaces_commas_and_unicode),
+        cmocka_unit_test(p06_continuous_columns),
+        cmocka_unit_test(p32_numeric_columns),
+        cmocka_unit_test(p35_p96_columns_that_cannot_be_read),
         cmocka_unit_test_teardown(tables_give_the_same_levels, empty_scratch),
-        cmocka_unit_test_teardown(rows_are_aligned_by_name, empty_scratch),
+        cmocka_unit_test_teardown(p37_rows_are_aligned_by_name, empty_scratch),
         cmocka_unit_test_teardown(names_that_do_not_fit, empty_scratch),
         cmocka_unit_test_teardown(table_columns, empty_scratch),
     };

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,17 @@ def blobs() -> tuple[np.ndarray, np.ndarray]:
     kind, batch = random.integers(0, 3, 1200), random.integers(0, 3, 1200)
     Z = random.normal(size=(3, 8))[kind] * 3 + random.normal(size=(3, 8))[batch]
     return (Z + 0.3 * random.normal(size=(1200, 8))).astype(np.float32), batch
+
+
+@pytest.fixture(scope="session")
+def program() -> str:
+    path = os.environ.get("UNISONO_PROGRAM", str(CHECKOUT / "build" / "unisono"))
+    if not os.access(path, os.X_OK):
+        pytest.skip("the program is not built; make builds it, UNISONO_PROGRAM names another")
+    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    if unisono.__version__ not in version.stdout:
+        pytest.skip(f"the program is of another version: {version.stdout.strip()}")
+    return path
 
 
 def shared(name: str) -> tuple[np.ndarray, dict[str, list[str]]]:

@@ -17,7 +17,7 @@ def run(Z, labels, **options) -> bytes:
     return unisono.harmonize(Z, labels, **options).embedding.tobytes()
 
 
-def test_flavor_and_compat_come_first(blobs):
+def test_p78_flavor_and_compat_come_first(blobs):
     one = unisono.harmonize(*blobs, flavor="harmony1", sweeps=7)
     other = unisono.harmonize(*blobs, sweeps=7, flavor="harmony1")
     assert one.embedding.tobytes() == other.embedding.tobytes()
@@ -122,7 +122,7 @@ def tissue() -> np.ndarray:
     return names
 
 
-def test_within_is_a_run_for_every_level(blobs, tissue):
+def test_p52_within_is_a_run_for_every_level(blobs, tissue):
     Z, batch = blobs
     x = np.cos(np.arange(1200.0))
     with pytest.warns(unisono.UnisonoWarning, match='"eye": it has fewer than two cells'):

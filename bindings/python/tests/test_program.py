@@ -1,26 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The same bytes as the program `unisono` on the same file."""
 
-import os
 import subprocess
 
 import numpy as np
 import pytest
 import unisono
-from conftest import CHECKOUT, shared
+from conftest import shared
 
 DATA = ["cell_lines", "pbmc_3500"]
-
-
-@pytest.fixture(scope="module")
-def program():
-    path = os.environ.get("UNISONO_PROGRAM", str(CHECKOUT / "build" / "unisono"))
-    if not os.access(path, os.X_OK):
-        pytest.skip("the program is not built; make builds it, UNISONO_PROGRAM names another")
-    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-    if unisono.__version__ not in version.stdout:
-        pytest.skip(f"the program is of another version: {version.stdout.strip()}")
-    return path
 
 
 def _integrate(program, *arguments):
