@@ -170,14 +170,13 @@ static void make_job(struct job *j, int64_t n, int64_t d, int64_t levels, int64_
     check(uni_problem_open(&j->cells, &j->warnings, n, d, j->batch, j->variables, &j->options));
     check(uni_problem_sort(&j->cells, &j->options));
     check(uni_problem_settle(&j->cells, &j->options, K));
-    struct uni_problem *p = &j->cells.problem;
-    p->by_level = j->variables > 1;
+    const struct uni_problem *p = &j->cells.problem;
     if (j->variables > 1) {
         j->part = malloc((size_t)(p->G * K));
         j->W = calloc((size_t)(p->B * K * d), sizeof *j->W);
         j->O = malloc((size_t)(p->G * K) * 8);
         j->level_O = malloc((size_t)(2 * p->B * K) * 8);
-        j->S = malloc((size_t)((p->B + 1) * K * d) * 8);
+        j->S = malloc((size_t)((p->by_level ? p->B + 1 : p->G) * K * d) * 8);
         j->scratch = malloc((size_t)uni_joint_scratch(p) * 8);
     }
     for (int64_t k = 0; k < K; k++) {

@@ -52,24 +52,18 @@ static const char *beyond_cuda(const struct uni_harmony *h)
                                                          : NULL;
 }
 
-/* Of several variables the card gives moments by level: those by group would be slow to copy and to solve with here. */
-static int use_cuda(struct uni_harmony *h)
-{
-    h->cells.problem.by_level = h->cells.problem.V > 1;
-    return uni_cuda_backend(&h->backend);
-}
-
 static int choose_backend(struct uni_harmony *h)
 {
     struct uni_backend_info info;
     int present = 0, usable = 0;
     const char *beyond = beyond_cuda(h);
     if (h->options.backend == UNI_BACKEND_CUDA)
-        return beyond ? uni_fail(UNI_BACKEND, "backend cuda does not do %s; use backend cpu, or auto", beyond) : use_cuda(h);
+        return beyond ? uni_fail(UNI_BACKEND, "backend cuda does not do %s; use backend cpu, or auto", beyond)
+                      : uni_cuda_backend(&h->backend);
     if (h->options.backend == UNI_BACKEND_AUTO && h->cells.problem.N >= AUTO_CELLS)
         usable = uni_cuda_describe(&info, &present) && info.usable;
     if (usable && !beyond)
-        return use_cuda(h);
+        return uni_cuda_backend(&h->backend);
     if (usable)
         uni_warn(&h->warnings, "backend cuda does not do %s, so the CPU is used", beyond);
     else if (present)

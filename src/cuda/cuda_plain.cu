@@ -60,17 +60,17 @@ __device__ void tile_corrected(const uni_cuda_view &v, uni_cuda_tile tile, const
     for (int i = threadIdx.x; i < QUADS * v.D; i += THREADS) {
         int d = i % v.D, first = i / v.D * 4;
         float a[4] = {0, 0, 0, 0};
-        for (int k = 0; W && k < v.K; k++) {
-            float w = 0;
-            for (int u = 0; u < v.V; u++)
-                w += W[((int64_t)rows[u] * v.K + k) * v.D + d];
-            w *= step;
-            for (int c = 0; c < 4; c++)
-                a[c] += R[(first + c) * v.Kp + k] * w;
+        for (int u = 0; W && u < v.V; u++) {
+            const float *from = W + (int64_t)rows[u] * v.K * v.D + d;
+            for (int k = 0; k < v.K; k++) {
+                float w = from[(int64_t)k * v.D];
+                for (int c = 0; c < 4; c++)
+                    a[c] += R[(first + c) * v.Kp + k] * w;
+            }
         }
         for (int c = 0; c < 4; c++)
             z[(first + c) * v.D + d] =
-                first + c < (int)(tile.packed & 31) ? v.Z[((int64_t)tile.row + first + c) * v.Dz + d] - a[c] : 0;
+                first + c < (int)(tile.packed & 31) ? v.Z[((int64_t)tile.row + first + c) * v.Dz + d] - a[c] * step : 0;
     }
 }
 
