@@ -214,12 +214,15 @@ def _close_and_let_go(pointer: int, pid: int, _kept: list[Any]) -> None:
 
 
 class _Question:
-    """A report of progress on its way to the waiting thread, and the answer on its way back."""
+    """A report of progress on its way to the waiting thread, and the answer on its way back.
+
+    The answer comes by a SimpleQueue, whose put is one step to an interrupt: an Event can be left
+    locked by one, and its other side then waits forever.
+    """
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
-        self.answered = threading.Event()
-        self.stop = True
+        self.answer: queue.SimpleQueue[bool] = queue.SimpleQueue()
 
 
 def carry_out(run: Run, work: Callable[[], Any], progress: Callable[[Progress], Any] | None) -> Any:
@@ -247,10 +250,12 @@ def _there(run: Run, work: Callable[[], Any], progress: Callable[[Progress], Any
         question = _Question(p)
         mail.put(question)
         # Ctrl-C may lose the question between the mail and its reader, at any instruction.
-        while not question.answered.wait(0.05):
-            if run.cancelled:
-                return True
-        return question.stop
+        while not run.cancelled:
+            try:
+                return question.answer.get(timeout=0.05)
+            except queue.Empty:
+                pass
+        return True
 
     def job() -> None:
         if run.cancelled:  # interrupted while this thread was being started: nobody waits for it
@@ -286,10 +291,11 @@ def _wait(
         item = mail.get()
         if not isinstance(item, _Question):
             return item
+        stop = True
         try:
-            item.stop = bool(progress(item.progress)) if progress else False
+            stop = bool(progress(item.progress)) if progress else False
         finally:
-            item.answered.set()  # an exception leaves stop set
+            item.answer.put(stop)  # an exception leaves stop set
 
 
 def _wait_out(thread: threading.Thread) -> None:
