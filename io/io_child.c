@@ -147,8 +147,11 @@ static int reap(struct io_child *child)
 static int fail_ended(struct io_child *child, ssize_t done)
 {
     int reason = errno;
-    if (child->pid <= 0)
+    if (child->pid <= 0) { /* what comes after a gap could be taken for what is missing */
+        close(child->fd);
+        child->fd = -1;
         return io_fail("%s: what was found in it cannot be handed over: %s", child->path, strerror(reason));
+    }
     if (done < 0 && reason != EPIPE && reason != ECONNRESET) {
         /* It may still be there, and wait for what was not sent. */
         io_child_end(child);

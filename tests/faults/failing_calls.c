@@ -11,7 +11,7 @@
  *                stop     the process stops before it, until SIGCONT, and it goes on as it would have
  *     FAULTS_WHERE=FILE   write who made the call that failed, and what main leaves open at its end
  *
- * Numbers are the same in every run of a program that asks for the same things. A child that it forks counts on, but what it
+ * Numbers are the same in every run of a program that asks for the same things. A child that it forks counts for itself, what it
  * becomes by exec does not. Unlinking and freeing never fail.
  */
 #define _GNU_SOURCE
@@ -45,12 +45,13 @@ enum { MOST_CALLS = 1 << 20, DEPTH = 96, INNERMOST = 4, OURS = 3 };
 /* Shared with children. The report lies in FAULTS_WHERE: it needs no call that a child might no longer be allowed, and outlives a
  * crash. */
 static struct state {
-    atomic_long n_calls;
+    atomic_long n_listed, n_children;
     atomic_int in_hdf5; /* the call that failed was its */
     atomic_int failing; /* 1 + the kind that stays failing */
 } * state;
 static struct call {
     const char *function;
+    long number;
     uint64_t caller;
     int kind, by_hdf5;
 } * calls; /* (MOST_CALLS), where they are listed */
@@ -58,6 +59,9 @@ enum { REPORT = 1 << 14 };
 static char *report; /* (REPORT), text */
 static int counting;
 static long fail_at;
+enum { NUMBERS = 1000000 }; /* a process: the first child's calls are 1000001, 1000002, ... */
+static long process;
+static atomic_long n_calls;
 static enum how how;
 static int (*real_main)(int, char **, char **);
 static _Thread_local int inside
@@ -166,7 +170,7 @@ static __attribute__((noinline)) int fate(enum kind kind, const char *function)
 {
     if (!counting || inside)
         return 0;
-    long number = atomic_fetch_add(&state->n_calls, 1) + 1;
+    long number = process * NUMBERS + atomic_fetch_add(&n_calls, 1) + 1;
     int fails = number == fail_at;
     if (!fails && !calls)
         return atomic_load(&state->failing) == 1 + (int)kind ? -1 : 0;
@@ -175,8 +179,9 @@ static __attribute__((noinline)) int fate(enum kind kind, const char *function)
     int n = backtrace(frames, DEPTH);
     for (; n > 1 && is_own(frame[0]); frame++)
         n--;
-    if (calls && number <= MOST_CALLS)
-        calls[number - 1] = (struct call){function, hash_of_callers(frame, n), (int)kind, is_hdf5(frame[0])};
+    long place = calls ? atomic_fetch_add(&state->n_listed, 1) : MOST_CALLS;
+    if (place < MOST_CALLS)
+        calls[place] = (struct call){function, number, hash_of_callers(frame, n), (int)kind, is_hdf5(frame[0])};
     if (fails) {
         state->in_hdf5 = is_hdf5(frame[0]);
         report_failure(number, function, frame, n);
@@ -212,9 +217,9 @@ static long open_objects(void)
 static void write_list(const char *path)
 {
     FILE *list = fopen(path, "w");
-    long total = atomic_load(&state->n_calls);
+    long total = atomic_load(&state->n_listed);
     for (long i = 0; list && i < total && i < MOST_CALLS; i++)
-        fprintf(list, "%ld %s %s %016llx %s\n", i + 1, kind_names[calls[i].kind], calls[i].function,
+        fprintf(list, "%ld %s %s %016llx %s\n", calls[i].number, kind_names[calls[i].kind], calls[i].function,
                 (unsigned long long)calls[i].caller, calls[i].by_hdf5 ? "hdf5" : "ours");
     if (list)
         fclose(list);
@@ -526,7 +531,13 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
 pid_t fork(void)
 {
     FAILS(PROCESS, -1)
-    return REAL(fork);
+    long child = atomic_fetch_add(&state->n_children, 1) + 1;
+    pid_t id = REAL(fork);
+    if (id == 0) {
+        process = child;
+        atomic_store(&n_calls, 0);
+    }
+    return id;
 }
 
 int socketpair(int domain, int type, int protocol, int ends[2])
