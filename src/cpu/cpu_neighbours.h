@@ -9,15 +9,18 @@ enum { NEAR_VECTORS = PANEL >= 4 ? 4 : 2 }; /* with NEAR_ROWS queries a register
 /* Notes the columns of one row that reach the limit. */
 static __attribute__((noinline)) void note_near(const struct uni_near *t, int64_t row, int64_t column, const vf *score)
 {
-    struct uni_found *found = t->found + row * t->room;
-    for (int v = 0; v < NEAR_VECTORS; v++) {
+    const float limit = t->limit[row];
+    struct uni_found *found = t->found + row * t->room + t->count[row];
+    for (int v = 0; v < NEAR_VECTORS; v++, column += WIDTH) {
         float lane[WIDTH];
+        if (!any_at_least(score[v], splat(limit)))
+            continue;
         store(lane, score[v]);
         for (int i = 0; i < WIDTH; i++)
-            if (lane[i] >= t->limit[row])
-                found[t->count[row]++] = (struct uni_found){t->first + column + v * WIDTH + i, lane[i],
-                                                            lane[i] + t->doubt * t->panel[column + v * WIDTH + i]};
+            if (lane[i] >= limit)
+                *found++ = (struct uni_found){t->first + column + i, lane[i], lane[i] + t->doubt * t->panel[column + i]};
     }
+    t->count[row] = found - (t->found + row * t->room);
 }
 
 /* NEAR_ROWS queries from row on, NEAR_VECTORS vectors of cells from column on. */
