@@ -145,6 +145,18 @@ int io_h5_open(struct io_h5_file *file, const char *path)
     return io_fail("%s: cannot be opened: %s", path, why);
 }
 
+int io_h5_still_whole(const struct io_h5_file *file)
+{
+    void *handle = NULL;
+    struct stat info;
+    if (H5Fget_vfd_handle(file->id, H5P_DEFAULT, &handle) < 0 || !handle || fstat(*(int *)handle, &info))
+        return io_fail("%s: its size cannot be looked at again: %s", file->path, strerror(errno));
+    if (info.st_size < file->bytes)
+        return io_fail("%s: became shorter while it was read, %" PRId64 " bytes instead of %" PRId64 ": copy it again",
+                       file->path, (int64_t)info.st_size, file->bytes);
+    return 0;
+}
+
 void io_h5_close(struct io_h5_file *file)
 {
     if (file->id >= 0)

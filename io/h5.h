@@ -33,6 +33,8 @@ struct io_h5_file {
 int io_h5_look(const char *path, int64_t *bytes);      /* is it a file, and of what size; opens nothing */
 int io_h5_open(struct io_h5_file *, const char *path); /* to read */
 void io_h5_close(struct io_h5_file *);
+/* Is it as long as it was? Where a file ends early HDF5 gives zeros for what is missing, and says nothing. To be asked after reading. */
+int io_h5_still_whole(const struct io_h5_file *);
 
 int io_h5_exists(hid_t location, const char *path);      /* every step of the path is a link that exists */
 H5O_type_t io_h5_type(hid_t location, const char *path); /* H5O_TYPE_UNKNOWN: there is no such object */

@@ -281,6 +281,8 @@ int io_h5ad_labels_here(struct io_labels *labels, const char *path, const char *
     io_h5_quiet_begin(&quiet);
     int err = io_h5_open(&column.file, path);
     int sorted = err ? -1 : read_column(&column);
+    if (sorted >= 0 && io_h5_still_whole(&column.file))
+        sorted = -1;
     io_h5_close_id(column.obs);
     io_h5_close(&column.file);
     err = io_h5_settle(sorted < 0 ? -1 : 0, path);

@@ -336,6 +336,8 @@ int io_h5ad_read_here(struct io_matrix *matrix, struct io_sink *sink)
     if (!err)
         err = io_builder_finish(&dims, &matrix->dims);
     io_builder_close(&dims);
+    if (!err)
+        err = io_h5_still_whole(&source->file);
     err = io_h5_settle(err, source->path);
     io_h5_quiet_end(&quiet);
     return err;

@@ -156,6 +156,8 @@ static int serve(struct io_child *child, void *job)
     int err = io_h5_open(&file, wanted->path);
     if (!err)
         err = wanted->key ? read_uns(&uns, &file, wanted->key) : read_keys(&uns, &file);
+    if (!err)
+        err = io_h5_still_whole(&file);
     io_h5_close(&file);
     err = io_h5_settle(err, wanted->path);
     io_h5_quiet_end(&quiet);

@@ -265,6 +265,8 @@ static int answer_write(struct io_child *child, void *job)
     io_child_allow(child, 0, io_sum(file.bytes, room));
     if (!err)
         err = clone_into(addition->out, output->source);
+    if (!err)
+        err = io_h5_still_whole(&file);
     io_h5_close(&file);
     if (!err)
         err = io_h5_reserve(addition->out, room);
