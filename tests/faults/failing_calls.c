@@ -79,7 +79,7 @@ static void *next(void **kept, const char *name)
 enum { MOST_MODULES = 128 };
 static struct module {
     uintptr_t base, begin, end;
-    int hdf5;
+    int hdf5, asan;
 } modules[MOST_MODULES];
 static int n_modules;
 
@@ -92,7 +92,8 @@ static int add_module(struct dl_phdr_info *info, size_t size, void *unused)
         uintptr_t begin = info->dlpi_addr + part->p_vaddr;
         if (part->p_type == PT_LOAD && (part->p_flags & PF_X))
             modules[n_modules++] =
-                (struct module){info->dlpi_addr, begin, begin + part->p_memsz, strstr(info->dlpi_name, "libhdf5") != NULL};
+                (struct module){info->dlpi_addr, begin, begin + part->p_memsz, strstr(info->dlpi_name, "libhdf5") != NULL,
+                                strstr(info->dlpi_name, "libasan") != NULL};
     }
     return 0;
 }
@@ -111,10 +112,10 @@ static int is_hdf5(const void *address)
     return module_of(address)->hdf5;
 }
 
-/* A frame of this file, of which there are one to three above the program's. */
+/* A frame of this file, or of a sanitizer's own backtrace: there are one to three above the program's. */
 static int is_own(const void *address)
 {
-    return module_of(address) == module_of((void *)(uintptr_t)is_own);
+    return module_of(address) == module_of((void *)(uintptr_t)is_own) || module_of(address)->asan;
 }
 
 static void *shared(int fd, size_t size)
