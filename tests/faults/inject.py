@@ -148,15 +148,15 @@ class Faults:
         except OSError:
             return ""
 
-    def judge(self, case, kind, status, out, err, found, where):
+    def judge(self, case, kind, how, status, out, err, found, where):
         """What is wrong, or None."""
         good, good_out = self.goods[case]
         lines = err.splitlines()
         sentences = [s for s in lines if s.startswith("unisono: ") and not s.startswith("unisono: warning: ") and not re.match(DONE, s)]
         if status not in (0, 1):
             return "status %s" % status
-        # The sanitizers keep a child's stderr open, and show how HDF5 dies in it of its own allocations.
-        dies = self.sanitized and self.by_hdf5(where) and "LeakSanitizer" not in err
+        # The sanitizers keep a child's stderr open, and show how HDF5 dies in it where its own allocations fail.
+        dies = self.sanitized and (self.by_hdf5(where) or how == "stay") and "LeakSanitizer" not in err
         if [s for s in lines if not s.startswith("unisono: ")] and not dies:
             return "stderr holds more than sentences"
         if status == 1 and (len(sentences) != 1 or sentences[0].rstrip().endswith(":")):
@@ -185,7 +185,7 @@ class Faults:
         folder = self.fresh()
         status, out, err = self.run(case, folder, FAULTS_AT=str(number), FAULTS_HOW=how)
         where = self.where(folder)
-        wrong = self.judge(case, kind, status, out, err, self.left(folder), where)
+        wrong = self.judge(case, kind, how, status, out, err, self.left(folder), where)
         reached = bool(where)
         shutil.rmtree(folder)
         if wrong:
