@@ -124,7 +124,7 @@ static int check_together(const struct simulate *s)
         return say_usage("--meta-out is for outputs that are no .h5ad; %s holds its labels itself", s->output);
     if (format != IO_H5AD && !s->meta_out)
         return say_usage("--meta-out FILE.tsv is needed: %s cannot hold the batches", s->output);
-    if (s->meta_out && (strlen(s->meta_out) < 5 || strcmp(s->meta_out + strlen(s->meta_out) - 4, ".tsv")))
+    if (s->meta_out && (strlen(s->meta_out) < 5 || strcmp(s->meta_out + strlen(s->meta_out) - 4, ".tsv") != 0))
         return say_usage("--meta-out %s: the name must end in .tsv", s->meta_out);
     if (s->atlas.n_levels > s->atlas.n_cells)
         return say_usage("--levels %lld is out of range: there are only %lld cells", (long long)s->atlas.n_levels,
