@@ -87,8 +87,8 @@ static void go(const struct made_data *from, const struct uni_options *options, 
         else
             add(uni_last_error(), strlen(uni_last_error()));
     }
-    if (uni_diagnose(&diagnosis, run, NULL, NULL, &batch, 1, NULL, 2) == UNI_OK)
-        add(&diagnosis->observed[0], sizeof(double) * (size_t)(diagnosis->n_clusters > 0));
+    if (uni_diagnose(&diagnosis, run, NULL, NULL, &batch, 1, NULL, 2) == UNI_OK && diagnosis->n_clusters > 0)
+        add(diagnosis->observed, sizeof(double));
     uni_diagnosis_close(diagnosis);
     for (int64_t i = 0; i < uni_summary(run)->n_warnings; i++)
         add(uni_summary(run)->warnings[i], strlen(uni_summary(run)->warnings[i]));
