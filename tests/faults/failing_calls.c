@@ -67,6 +67,9 @@ static int (*real_main)(int, char **, char **);
 static _Thread_local int inside
     __attribute__((tls_model("initial-exec"))); /* a function of libc that calls another counts once */
 
+static _Thread_local int awake
+    __attribute__((tls_model("initial-exec"))); /* else a thread still sets itself up, in a sanitizer's code */
+
 /* The function of this name that the program would have without this file. */
 static void *next(void **kept, const char *name)
 {
@@ -169,7 +172,7 @@ static void report_failure(long number, const char *function, void *const *frame
 /* What becomes of this call: 0 nothing, else SHORT, SIGNAL or failure (-1). */
 static __attribute__((noinline)) int fate(enum kind kind, const char *function)
 {
-    if (!counting || inside)
+    if (!counting || inside || !awake)
         return 0;
     long number = process * NUMBERS + atomic_fetch_add(&n_calls, 1) + 1;
     int fails = number == fail_at;
@@ -232,7 +235,7 @@ static int counted_main(int argc, char **argv, char **environment)
     backtrace(frame, 4); /* takes memory the first time */
     dl_iterate_phdr(add_module, NULL);
     int before = open_files();
-    counting = 1;
+    counting = awake = 1;
     int status = real_main(argc, argv, environment);
     counting = 0;
     int files = open_files() - before;
@@ -522,11 +525,29 @@ int fclose(FILE *stream)
     return REAL(fclose, stream);
 }
 
+/* What a thread is to do; there are few of them. */
+enum { MOST_THREADS = 1024 };
+static struct errand {
+    void *(*begin)(void *);
+    void *argument;
+} errands[MOST_THREADS];
+static atomic_int n_errands;
+
+static void *run_errand(void *errand)
+{
+    awake = 1;
+    void *answer = ((struct errand *)errand)->begin(((struct errand *)errand)->argument);
+    awake = 0;
+    return answer;
+}
+
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*begin)(void *), void *argument)
 {
     if (fate(THREAD, __func__))
         return EAGAIN;
-    return REAL(pthread_create, thread, attributes, begin, argument);
+    struct errand *errand = &errands[atomic_fetch_add(&n_errands, 1) % MOST_THREADS];
+    *errand = (struct errand){begin, argument};
+    return REAL(pthread_create, thread, attributes, run_errand, errand);
 }
 
 pid_t fork(void)
