@@ -106,7 +106,7 @@ class Faults:
 
     def run(self, case, folder, **variables):
         command = [self.options.library] if case == "library" else [self.options.program] + CASES[case]
-        environment = dict(os.environ, LC_ALL="C", LD_PRELOAD=self.options.shim, FAULTS_WHERE=os.path.join(folder, ".where"), **variables)
+        environment = dict(os.environ, LC_ALL="C", UNISONO_CUDA_PLUGIN="", LD_PRELOAD=self.options.shim, FAULTS_WHERE=os.path.join(folder, ".where"), **variables)
         environment["ASAN_OPTIONS"] = "verify_asan_link_order=0:exitcode=99:allocator_may_return_null=1"
         environment["LSAN_OPTIONS"] = "print_suppressions=0:suppressions=" + os.path.join(HERE, "leaks_of_others")
         try:
