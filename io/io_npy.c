@@ -260,7 +260,8 @@ static int npy_read(struct io_matrix *matrix, float *dst)
         }
     else /* a few thousand rows at a time, so that the scattered writes stay in the cache */
         for (int64_t i = 0, count; !err && i < n_cells; i += count) {
-            count = n_cells - i < 4096 ? n_cells - i : 4096;
+            const int64_t rows = most < 4096 ? most : 4096;
+            count = n_cells - i < rows ? n_cells - i : rows;
             for (int64_t j = 0; !err && j < n_dims; j++)
                 err = read_piece(npy, piece, j * n_cells + i, count, dst + i * n_dims + j, n_dims);
         }
