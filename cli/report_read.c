@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "random_bits.h"
 #include "report.h"
 
 enum { TRACE_BYTES = 64 << 20 };
@@ -168,23 +169,14 @@ static int check_matrix(const struct report *r, const struct io_matrix *m, int b
     return EXIT_DONE;
 }
 
-/* Splitmix64, as the library has it: which cells are drawn first must not follow from where they are in the file. */
-static uint64_t draw(uint64_t *state)
-{
-    uint64_t z = (*state += 0x9E3779B97F4A7C15u);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
-
-/* order (S): a shuffle of 0 .. S-1 */
+/* order (S): a shuffle of 0 .. S-1. Which cells are drawn first must not follow from where they are in the file. */
 static void shuffle(int64_t *order, int64_t S, int64_t seed)
 {
     uint64_t state = (uint64_t)seed;
     for (int64_t i = 0; i < S; i++)
         order[i] = i;
     for (int64_t i = S - 1; i > 0; i--) {
-        int64_t j = (int64_t)(draw(&state) % (uint64_t)(i + 1)), kept = order[i];
+        int64_t j = (int64_t)(random_bits(&state) % (uint64_t)(i + 1)), kept = order[i];
         order[i] = order[j];
         order[j] = kept;
     }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "random_bits.h"
 #include "selftest.h"
 
 static const double SIGMA = 0.1, THETA = 2, ALPHA = 0.2, CUTOFF = 1e-5;
@@ -14,10 +15,7 @@ enum { SWEEPS = 4 };
 
 static double uniform(uint64_t *state)
 {
-    uint64_t x = (*state += 0x9E3779B97F4A7C15u);
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-    return (double)((x ^ (x >> 31)) >> 11) * 0x1p-53;
+    return (double)(random_bits(state) >> 11) * 0x1p-53;
 }
 
 /* Types in all levels, a shift per level, one level of a few cells, one cell of zeros. */

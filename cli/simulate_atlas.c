@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "io.h"
+#include "random_bits.h"
 
 static const double type_distance = 4.0; /* of a type's centre from the origin, in spreads */
 static const double rare_share = 1e-3;   /* of the cells, per rare type */
@@ -26,13 +27,11 @@ struct design {
     double *type_up_to;  /* (n_levels, n_types) likewise within a level */
 };
 
-/* splitmix64 (Steele, Lea and Flood 2014): number i of stream key. */
+/* Number i of stream key, without those before it. */
 static uint64_t mixed(uint64_t key, uint64_t i)
 {
-    uint64_t x = key + (i + 1) * 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
+    uint64_t state = key + i * 0x9e3779b97f4a7c15u;
+    return random_bits(&state);
 }
 
 static uint64_t stream(const struct atlas *a, int which, uint64_t i)

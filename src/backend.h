@@ -143,6 +143,11 @@ void uni_matrix_row(float *dst, const struct uni_matrix *, int64_t row);
 /* Asks the processor for that row, which will be read soon. */
 void uni_matrix_fetch(const struct uni_matrix *, int64_t row);
 
+/* random.c: small, seeded, the same everywhere. A backend draws nothing but redrawn blocks. */
+uint64_t uni_random(uint64_t *state);                 /* splitmix64 */
+int64_t uni_random_below(uint64_t *state, int64_t n); /* 0 .. n-1 */
+double uni_random_unit(uint64_t *state);              /* [0, 1) */
+
 void uni_cpu_backend(struct uni_backend *);
 void uni_cpu_describe(struct uni_backend_info *);
 

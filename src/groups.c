@@ -15,6 +15,25 @@ static const char *variable_name(const struct uni_batch *batch)
     return batch->name ? batch->name : "batch";
 }
 
+int uni_labels_check(const struct uni_batch *b, const char *name, int64_t n_cells, int64_t n_dims)
+{
+    if (b->n_cells != n_cells)
+        return uni_fail(UNI_INPUT, "\"%s\" has %lld labels for an embedding of %lldx%lld (cells x dimensions)%s", name,
+                        (long long)b->n_cells, (long long)n_cells, (long long)n_dims,
+                        b->n_cells == n_dims ? ": cells must be rows, transpose the embedding" : "; give one label per cell");
+    if (b->n_levels < 1 || b->n_levels >= INT32_MAX)
+        return uni_fail(UNI_INPUT, "\"%s\" says that it has %lld levels; it must be 1 to 2147483646", name,
+                        (long long)b->n_levels);
+    return UNI_OK;
+}
+
+int uni_level_refused(const struct uni_batch *b, const char *name, int64_t cell)
+{
+    return uni_fail(UNI_INPUT,
+                    "\"%s\" has level %d at cell %lld (from 1); it has %lld levels, so a level is 0 to %lld, or -1 if missing",
+                    name, b->level[cell], (long long)cell + 1, (long long)b->n_levels, (long long)b->n_levels - 1);
+}
+
 int uni_groups_check(int64_t n_cells, int64_t n_dims, const struct uni_batch *batches, int n_batches)
 {
     if (n_batches < 1 || n_batches > UNI_MAX_VARIABLES)
@@ -24,14 +43,9 @@ int uni_groups_check(int64_t n_cells, int64_t n_dims, const struct uni_batch *ba
     if (n_dims < 1)
         return uni_fail(UNI_INPUT, "the embedding has %lld dimensions; at least 1 is needed", (long long)n_dims);
     for (int v = 0; v < n_batches; v++) {
-        const struct uni_batch *b = &batches[v];
-        if (b->n_cells != n_cells)
-            return uni_fail(UNI_INPUT, "\"%s\" has %lld labels for an embedding of %lldx%lld (cells x dimensions)%s",
-                            variable_name(b), (long long)b->n_cells, (long long)n_cells, (long long)n_dims,
-                            b->n_cells == n_dims ? ": cells must be rows, transpose the embedding" : "; give one label per cell");
-        if (b->n_levels < 1 || b->n_levels >= INT32_MAX)
-            return uni_fail(UNI_INPUT, "\"%s\" says that it has %lld levels; it must be 1 to 2147483646", variable_name(b),
-                            (long long)b->n_levels);
+        int err = uni_labels_check(&batches[v], variable_name(&batches[v]), n_cells, n_dims);
+        if (err)
+            return err;
     }
     return UNI_OK;
 }
@@ -42,10 +56,7 @@ static int count_levels(int64_t *cells, const struct uni_batch *b)
     for (int64_t i = 0; i < b->n_cells; i++) {
         int32_t level = b->level[i];
         if (level < -1 || level >= b->n_levels)
-            return uni_fail(
-                UNI_INPUT,
-                "\"%s\" has level %d at cell %lld (from 1); it has %lld levels, so a level is 0 to %lld, or -1 if missing",
-                variable_name(b), level, (long long)i + 1, (long long)b->n_levels, (long long)b->n_levels - 1);
+            return uni_level_refused(b, variable_name(b), i);
         cells[level < 0 ? b->n_levels : level]++;
     }
     return UNI_OK;

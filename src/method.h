@@ -45,6 +45,10 @@ int64_t uni_problem_bytes(const struct uni_cells_sorted *);
 void uni_problem_close(struct uni_cells_sorted *);
 
 /* ---- groups.c: labels -> groups */
+/* Of one labelling, for whoever takes labels, under the name that sentences give it: its sizes; and what to say of a level that
+   is out of range. */
+int uni_labels_check(const struct uni_batch *, const char *name, int64_t n_cells, int64_t n_dims);
+int uni_level_refused(const struct uni_batch *, const char *name, int64_t cell);
 int uni_groups_check(int64_t n_cells, int64_t n_dims, const struct uni_batch *, int n_batches);
 int uni_groups_open(struct uni_cells_sorted *, struct uni_warnings *, const struct uni_batch *, const struct uni_options *);
 void uni_groups_close(struct uni_cells_sorted *);
@@ -78,11 +82,6 @@ int uni_seed_open(struct uni_seed *, const struct uni_problem *, const struct un
                   uint64_t seed);
 int uni_seed_run(struct uni_seed *, float *Y, struct uni_backend *, int64_t K, int64_t D, uint64_t seed);
 void uni_seed_close(struct uni_seed *);
-
-/* ---- random.c: small, seeded, the same everywhere */
-uint64_t uni_random(uint64_t *state);                 /* splitmix64 */
-int64_t uni_random_below(uint64_t *state, int64_t n); /* 0 .. n-1 */
-double uni_random_unit(uint64_t *state);              /* [0, 1) */
 
 /* ---- diversity.c: observed and expected tables */
 /* O by level (B,K) from O by group (G,K) */

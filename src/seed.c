@@ -131,11 +131,9 @@ static void revive(float *y, const float *X, float *score, int64_t M, int64_t D)
     score[worst] = 1;
 }
 
-/* Sums of rows that count differently. */
-static void weighted_sums(struct uni_seed *s, const float *X, const float *weight, int64_t M, int64_t K, int64_t D)
+/* Adds rows that count differently. */
+static void weighted_sums(struct uni_seed *s, const float *X, const float *weight, int64_t M, int64_t D)
 {
-    memset(s->sum, 0, (size_t)(K * D) * sizeof *s->sum);
-    memset(s->count, 0, (size_t)K * sizeof *s->count);
     for (int64_t i = 0; i < M; i++) {
         double *sum = s->sum + s->index[i] * D;
         s->count[s->index[i]]++;
@@ -162,7 +160,7 @@ static int nearest_rows(struct uni_seed *s, const float *Y, const float *X, cons
             s->count[k] += s->part_count[k];
     }
     if (weight)
-        weighted_sums(s, X, weight, M, K, D);
+        weighted_sums(s, X, weight, M, D);
     return UNI_OK;
 }
 

@@ -2,24 +2,19 @@
 /* Thousands of small random problems against the oracle: every size, option and oddity of the data at once. A problem is refused
    with a sentence, or its result is finite, its assignments sum to one, and it is the oracle's. UNISONO_PROBLEMS sets how many,
    UNISONO_FIRST the number of the first, which a failure names. */
-#include "agreement.h"
+#include "study.h"
 #include "testing.h"
 
 #include <math.h>
 
-enum { PROBLEMS = 2000, MOST_VARIABLES = 3, MOST_COVARIATES = 2 };
+enum { PROBLEMS = 2000, MOST_VARIABLES = 3, MOST_COVARIATES = STUDY_COVARIATES };
 
 /* Two float32 runs of a soft clustering differ by more than rounding where a row is torn between two clusters; over one or two
    rounds the correction as a whole does not. Of the embedding's size at least a thousandth counts as its size. */
 static const double MOST_OFF = 2e-2;
 
 struct random_problem {
-    struct made_data data;
-    int n_variables, n_covariates;
-    int32_t *level[MOST_VARIABLES];
-    double *weight, *value[MOST_COVARIATES];
-    struct uni_batch batch[MOST_VARIABLES];
-    struct uni_covariate covariate[MOST_COVARIATES];
+    struct study study;
     struct uni_options options;
 };
 
@@ -39,7 +34,7 @@ static void draw_cells(struct random_problem *p, uint64_t *state)
     int64_t n = 2 + below(state, below(state, 3) ? 60 : 400), d = 1 + below(state, below(state, 4) ? 12 : 70);
     int oddity = (int)below(state, 9);
     double scale = below(state, 6) ? 1 : log_uniform(state, 1e-25, 1e25);
-    made_empty(&p->data, n, d, 1);
+    made_empty(&p->study.data, n, d, 1);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < d; j++) {
             double x = made_normal(state) + 3 * (i % 5 == j % 5);
@@ -49,47 +44,47 @@ static void draw_cells(struct random_problem *p, uint64_t *state)
                 x = 0;
             if (oddity == 4)
                 x = (double)((i % 4) * (j + 1));
-            p->data.Z[i * d + j] = (float)(x * scale);
+            p->study.data.Z[i * d + j] = (float)(x * scale);
         }
 }
 
 static void draw_labels(struct random_problem *p, uint64_t *state)
 {
     static const char *const names[] = {"one", "two", "three"};
-    const int64_t n = p->data.n;
-    p->n_variables = below(state, 2) ? 1 : 1 + (int)below(state, MOST_VARIABLES);
-    for (int v = 0; v < p->n_variables; v++) {
+    const int64_t n = p->study.data.n;
+    p->study.n = below(state, 2) ? 1 : 1 + (int)below(state, MOST_VARIABLES);
+    for (int v = 0; v < p->study.n; v++) {
         int64_t levels = 1 + below(state, below(state, 4) ? 5 : 1 + n / 4);
         double skew = 1 + 3 * made_uniform(state);
-        p->level[v] = malloc((size_t)n * sizeof(int32_t));
-        assert_non_null(p->level[v]);
+        p->study.level[v] = malloc((size_t)n * sizeof(int32_t));
+        assert_non_null(p->study.level[v]);
         for (int64_t i = 0; i < n; i++)
-            p->level[v][i] = (int32_t)(pow(made_uniform(state), skew) * (double)levels);
-        p->batch[v] = (struct uni_batch){.name = names[v], .n_cells = n, .n_levels = levels, .level = p->level[v]};
+            p->study.level[v][i] = (int32_t)(pow(made_uniform(state), skew) * (double)levels);
+        p->study.batch[v] = (struct uni_batch){.name = names[v], .n_cells = n, .n_levels = levels, .level = p->study.level[v]};
     }
 }
 
 static void draw_per_cell(struct random_problem *p, uint64_t *state)
 {
-    const int64_t n = p->data.n;
+    const int64_t n = p->study.data.n;
     if (below(state, 4) == 0) {
-        p->weight = malloc((size_t)n * sizeof *p->weight);
-        assert_non_null(p->weight);
+        p->study.weight = malloc((size_t)n * sizeof *p->study.weight);
+        assert_non_null(p->study.weight);
         for (int64_t i = 0; i < n; i++)
-            p->weight[i] = (float)log_uniform(state, 0.1, 10);
-        p->options.weights = p->weight;
+            p->study.weight[i] = (float)log_uniform(state, 0.1, 10);
+        p->options.weights = p->study.weight;
         p->options.n_weights = n;
     }
-    p->n_covariates = below(state, 4) ? 0 : 1 + (int)below(state, MOST_COVARIATES);
-    for (int x = 0; x < p->n_covariates; x++) {
-        p->value[x] = malloc((size_t)n * sizeof(double));
-        assert_non_null(p->value[x]);
+    p->study.n_covariates = below(state, 4) ? 0 : 1 + (int)below(state, MOST_COVARIATES);
+    for (int x = 0; x < p->study.n_covariates; x++) {
+        p->study.value[x] = malloc((size_t)n * sizeof(double));
+        assert_non_null(p->study.value[x]);
         for (int64_t i = 0; i < n; i++)
-            p->value[x][i] = 5 + 2 * made_normal(state);
-        p->covariate[x] = (struct uni_covariate){"depth", n, p->value[x]};
+            p->study.value[x][i] = 5 + 2 * made_normal(state);
+        p->study.covariate[x] = (struct uni_covariate){"depth", n, p->study.value[x]};
     }
-    p->options.covariates = p->n_covariates ? p->covariate : NULL;
-    p->options.n_covariates = p->n_covariates;
+    p->options.covariates = p->study.n_covariates ? p->study.covariate : NULL;
+    p->options.n_covariates = p->study.n_covariates;
 }
 
 static void draw_options(struct random_problem *p, uint64_t *state)
@@ -131,37 +126,6 @@ static void draw_problem(struct random_problem *p, int64_t number)
     draw_per_cell(p, &state);
 }
 
-static void drop_problem(struct random_problem *p)
-{
-    for (int v = 0; v < MOST_VARIABLES; v++)
-        free(p->level[v]);
-    for (int x = 0; x < MOST_COVARIATES; x++)
-        free(p->value[x]);
-    free(p->weight);
-    made_free(&p->data);
-}
-
-static struct ref_problem oracle_of(const struct random_problem *p, const struct product *run)
-{
-    const struct uni_options *o = &p->options;
-    struct ref_problem q = problem_of(run, &p->data, o);
-    q.n_variables = p->n_variables;
-    for (int v = 0; v < p->n_variables; v++) {
-        q.n_levels[v] = p->batch[v].n_levels;
-        q.level[v] = p->level[v];
-        q.theta[v] = o->theta.value[0];
-        q.tau[v] = o->tau.value[0];
-        q.lambda[v] = o->lambda.n ? o->lambda.value[0] : o->flavor == UNI_HARMONY1 ? 1 : 0;
-    }
-    q.update = o->update == UNI_UPDATE_JACOBI ? REF_JACOBI : REF_BLOCKS;
-    q.harmony1 = o->flavor == UNI_HARMONY1;
-    q.weight = p->weight;
-    q.n_covariates = p->n_covariates;
-    for (int x = 0; x < p->n_covariates; x++)
-        q.covariate[x] = p->value[x];
-    return q;
-}
-
 static double root_mean_square(const double *x, const double *y, int64_t n)
 {
     double sum = 0;
@@ -187,8 +151,8 @@ enum verdict { REFUSED, UNCHANGED, AGREES, KNIFE_EDGE, WRONG };
 /* How the product's run compares with the oracle's; *off as MOST_OFF measures it. */
 static enum verdict compare(const struct random_problem *p, const struct product *run, double *off)
 {
-    const int64_t count = p->data.n * p->data.d;
-    struct ref_problem q = oracle_of(p, run);
+    const int64_t count = p->study.data.n * p->study.data.d;
+    struct ref_problem q = study_problem(run, &p->study, &p->options);
     struct ref_run *oracle = ref_open(&q);
     int64_t pruned = 0;
     for (int64_t round = 0; round < run->summary->n_rounds; round++) {
@@ -209,9 +173,9 @@ static enum verdict compare(const struct random_problem *p, const struct product
 static enum verdict try_problem(const struct random_problem *p, double *off)
 {
     struct uni_harmony *opened = NULL;
-    struct uni_matrix m = matrix_of(&p->data);
+    struct uni_matrix m = matrix_of(&p->study.data);
     *off = 0;
-    if (uni_open(&opened, &m, p->batch, p->n_variables, &p->options) != UNI_OK)
+    if (uni_open(&opened, &m, p->study.batch, p->study.n, &p->options) != UNI_OK)
         return opened == NULL && *uni_last_error() ? REFUSED : WRONG;
     int err = uni_run(opened);
     if (err) { /* a sentence, and no stale numbers */
@@ -222,7 +186,7 @@ static enum verdict try_problem(const struct random_problem *p, double *off)
     struct product run;
     product_read(&run, opened);
     enum verdict verdict = UNCHANGED;
-    for (int64_t i = 0; i < p->data.n * p->data.d; i++)
+    for (int64_t i = 0; i < p->study.data.n * p->study.data.d; i++)
         if (!isfinite(run.Zcorr[i]))
             verdict = WRONG;
     if (verdict != WRONG && run.summary->n_rounds > 0)
@@ -251,9 +215,10 @@ static void random_problems_agree_with_the_oracle(void **state)
         if (verdict == AGREES)
             worst = fmax(worst, off);
         if (verdict == WRONG || verdict == KNIFE_EDGE)
-            print_message("problem %lld (%lld cells x %lld, %d variables): off by %g%s\n", (long long)number, (long long)p.data.n,
-                          (long long)p.data.d, p.n_variables, off, verdict == WRONG ? "" : ", a pair on the cutoff");
-        drop_problem(&p);
+            print_message("problem %lld (%lld cells x %lld, %d variables): off by %g%s\n", (long long)number,
+                          (long long)p.study.data.n, (long long)p.study.data.d, p.study.n, off,
+                          verdict == WRONG ? "" : ", a pair on the cutoff");
+        study_close(&p.study);
     }
     print_message("%lld agree (worst %.2g), %lld on a knife edge, %lld unchanged, %lld refused, %lld wrong\n",
                   (long long)seen[AGREES], worst, (long long)seen[KNIFE_EDGE], (long long)seen[UNCHANGED],

@@ -99,7 +99,9 @@ void uni_cpu_give_O(const struct uni_cpu *, double *O);
 /* ---- cpu_joint.c: a block of several variables */
 int uni_cpu_leave_joint(struct uni_cpu *);
 int uni_cpu_return_joint(struct uni_cpu *);
+/* O by level from O by group; and r as well. */
 void uni_cpu_start_joint(struct uni_cpu *);
+void uni_cpu_sum_tables(struct uni_cpu *);
 /* Penalties of group g from what is left of its levels. */
 void uni_cpu_penalise_group(const struct uni_cpu *, int64_t g, float *P);
 /* Moments by level, a few groups at a time. */
@@ -109,7 +111,7 @@ int uni_cpu_moments_by_level(struct uni_cpu *, double *S, const unsigned char *p
 /* ---- cpu_jacobi.c: the damped update of all cells at once */
 int64_t uni_cpu_past(const struct uni_problem *);
 void uni_cpu_restart_jacobi(struct uni_cpu *);
-int uni_cpu_sweep_jacobi(struct uni_cpu *, int64_t sweeps);
+int uni_cpu_sweep_jacobi(struct uni_cpu *);
 
 /* ---- cpu_redraw.c: blocks drawn anew before every sweep */
 int64_t uni_cpu_gather_floats(const struct uni_shape *);

@@ -88,27 +88,14 @@ static void fit_task(void *context, int64_t step, int thread)
     fit[1] = sums[1];
 }
 
-static void sum_groups(struct uni_cpu *c)
-{
-    const int64_t Kv = c->shape.Kv;
-    memset(c->r, 0, (size_t)Kv * sizeof *c->r);
-    for (int64_t g = 0; g < c->p->G; g++)
-        for (int64_t k = 0; k < Kv; k++)
-            c->r[k] += c->O[g * Kv + k];
-}
-
-int uni_cpu_sweep_jacobi(struct uni_cpu *c, int64_t sweeps)
+int uni_cpu_sweep_jacobi(struct uni_cpu *c)
 {
     int err = 0;
-    for (int64_t sweep = 0; sweep < sweeps; sweep++) {
-        uni_cpu_start_joint(c);
-        sum_groups(c);
-        (void)next_table(c);
-        TRY(uni_pool_run(c->pool, penalise_task, c, c->p->G));
-        TRY(uni_pool_run(c->pool, sweep_task, c, c->layout.n_steps));
-        TRY(uni_pool_run(c->pool, update_task, c, c->layout.n_pieces));
-    }
-    c->fit[2 * c->layout.n_steps] = c->fit[2 * c->layout.n_steps + 1] = 0;
+    uni_cpu_sum_tables(c);
+    (void)next_table(c);
+    TRY(uni_pool_run(c->pool, penalise_task, c, c->p->G));
+    TRY(uni_pool_run(c->pool, sweep_task, c, c->layout.n_steps));
+    TRY(uni_pool_run(c->pool, update_task, c, c->layout.n_pieces));
     if (c->want_fit)
         TRY(uni_pool_run(c->pool, fit_task, c, c->layout.n_steps));
 done:

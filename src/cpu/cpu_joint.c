@@ -120,6 +120,16 @@ void uni_cpu_start_joint(struct uni_cpu *c)
                 c->level_O[p->group_level[g * p->V + v] * Kv + k] += c->O[g * Kv + k];
 }
 
+void uni_cpu_sum_tables(struct uni_cpu *c)
+{
+    const int64_t Kv = c->shape.Kv;
+    uni_cpu_start_joint(c);
+    memset(c->r, 0, (size_t)Kv * sizeof *c->r);
+    for (int64_t g = 0; g < c->p->G; g++)
+        for (int64_t k = 0; k < Kv; k++)
+            c->r[k] += c->O[g * Kv + k];
+}
+
 /* One cluster's moments of some groups, to their levels, and to the sum of all that take part in its system. */
 static void add_to_levels(void *context, int64_t k, int thread)
 {

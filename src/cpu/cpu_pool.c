@@ -17,7 +17,8 @@ struct worker {
     int number;
 };
 
-/* A stretch of a job's tasks. Each thread begins with its own, the same in every job of as many tasks: cells stay in its cache. */
+/* A stretch of a job's tasks. Each thread begins with its own, the same in every job of as many tasks: cells stay in its cache.
+ */
 struct stretch {
     _Alignas(64) atomic_llong next; /* task to take */
     int64_t end;

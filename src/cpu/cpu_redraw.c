@@ -22,26 +22,18 @@ void uni_cpu_restart_redraw(struct uni_cpu *c)
         c->block_P[i] = i % Kv < c->shape.K;
 }
 
-static uint64_t random_bits(uint64_t *state) /* splitmix64 */
-{
-    uint64_t x = (*state += 0x9E3779B97F4A7C15u);
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-    return x ^ (x >> 31);
-}
-
 /* Each cell's block, as cutting a random order would give it: with the chance of the places that are left. */
 static void draw(struct uni_cpu *c)
 {
     const struct uni_problem *p = c->p;
     int64_t left[1024];
     uint64_t state = p->seed; /* hashed first: seeds that follow each other must not share draws */
-    state = random_bits(&state) + c->draws++;
-    state = random_bits(&state);
+    state = uni_random(&state) + c->draws++;
+    state = uni_random(&state);
     for (int64_t q = 0; q < p->blocks; q++)
         left[q] = p->N * (q + 1) / p->blocks - p->N * q / p->blocks;
     for (int64_t i = 0; i < p->N; i++) {
-        int64_t place = (int64_t)(((unsigned __int128)random_bits(&state) * (uint64_t)(p->N - i)) >> 64), q = 0;
+        int64_t place = uni_random_below(&state, p->N - i), q = 0;
         while (place >= left[q])
             place -= left[q++];
         left[q]--;
@@ -145,13 +137,10 @@ int uni_cpu_sweep_redraw(struct uni_cpu *c)
 {
     int err = 0;
     const struct uni_problem *p = c->p;
-    const int64_t Kv = c->shape.Kv, last = c->layout.n_steps;
+    const int64_t last = c->layout.n_steps;
     draw(c);
     TRY(uni_pool_run(c->pool, regroup_task, c, p->G));
-    uni_cpu_start_joint(c);
-    memset(c->r, 0, (size_t)Kv * sizeof *c->r);
-    for (int64_t i = 0; i < p->G * Kv; i++)
-        c->r[i % Kv] += c->O[i];
+    uni_cpu_sum_tables(c);
     memset(c->group_fit, 0, (size_t)(2 * p->G) * sizeof *c->group_fit);
     memset(c->fit, 0, (size_t)(2 * (last + 1)) * sizeof *c->fit);
     for (c->block = 0; c->block < p->blocks; c->block++) {

@@ -123,24 +123,26 @@ static struct uni_fit add_fit(const struct uni_cpu *c)
     return (struct uni_fit){total - entropy, entropy};
 }
 
+static int sweep_blocks(struct uni_cpu *c)
+{
+    int err = 0;
+    for (int64_t q = 0; q < c->p->Q && !err; q++)
+        err = update_block(c, q);
+    return err;
+}
+
 int uni_cpu_sweep(struct uni_backend *b, double *O, struct uni_fit *fit, int64_t sweeps, int terms)
 {
     int err = 0;
     struct uni_cpu *c = b->state;
-    if (c->p->V > 1 || c->p->redraw)
+    int (*one)(struct uni_cpu *) = c->p->jacobi ? uni_cpu_sweep_jacobi : c->p->redraw ? uni_cpu_sweep_redraw : sweep_blocks;
+    if (one == sweep_blocks && c->p->V > 1)
         uni_cpu_start_joint(c);
-    if (c->p->jacobi) {
-        c->want_fit = fit != NULL;
-        TRY(uni_cpu_sweep_jacobi(c, sweeps));
-    }
-    for (int64_t sweep = 0; sweep < sweeps && !c->p->jacobi; sweep++) {
+    for (int64_t sweep = 0; sweep < sweeps; sweep++) {
         c->want_fit = fit && sweep + 1 == sweeps;
         c->want_terms = terms;
         c->fit[2 * c->layout.n_steps] = c->fit[2 * c->layout.n_steps + 1] = 0; /* of the pieces of several runs */
-        if (c->p->redraw)
-            TRY(uni_cpu_sweep_redraw(c));
-        for (int64_t q = 0; q < c->p->Q && !c->p->redraw; q++)
-            TRY(update_block(c, q));
+        TRY(one(c));
     }
     if (fit)
         *fit = add_fit(c);

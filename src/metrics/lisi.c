@@ -53,14 +53,9 @@ static int check_sizes(const struct uni_matrix *m, const struct uni_batch *label
         return uni_fail(UNI_INPUT, "%d labellings; give at least one", n_labels);
     for (int l = 0; l < n_labels; l++) {
         const struct uni_batch *b = &labels[l];
-        if (b->n_cells != m->n_cells)
-            return uni_fail(UNI_INPUT, "\"%s\" has %lld labels for an embedding of %lldx%lld (cells x dimensions)%s", name_of(b),
-                            (long long)b->n_cells, (long long)m->n_cells, (long long)m->n_dims,
-                            b->n_cells == m->n_dims ? ": cells must be rows, transpose the embedding"
-                                                    : "; give one label per cell");
-        if (b->n_levels < 1 || b->n_levels >= INT32_MAX)
-            return uni_fail(UNI_INPUT, "\"%s\" says that it has %lld levels; it must be 1 to 2147483646", name_of(b),
-                            (long long)b->n_levels);
+        int err = uni_labels_check(b, name_of(b), m->n_cells, m->n_dims);
+        if (err)
+            return err;
     }
     return UNI_OK;
 }
@@ -75,10 +70,7 @@ static int check_levels(struct uni_lisi_score *score, const struct uni_batch *b,
     for (int64_t i = 0; i < b->n_cells; i++) {
         int32_t level = b->level[i];
         if (level < -1 || level >= b->n_levels)
-            return uni_fail(
-                UNI_INPUT,
-                "\"%s\" has level %d at cell %lld (from 1); it has %lld levels, so a level is 0 to %lld, or -1 if missing",
-                name_of(b), level, (long long)i + 1, (long long)b->n_levels, (long long)b->n_levels - 1);
+            return uni_level_refused(b, name_of(b), i);
         if (level < 0)
             score->n_missing++;
         else if (!used[level])
