@@ -136,4 +136,5 @@ def main():
         ranges.show(title)
 
 
-main()
+if __name__ == "__main__":
+    main()
