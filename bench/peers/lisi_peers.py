@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """LISI of unisono beside its peers: the same cells, in turn, A B A B.
 
-    lisi_peers.py EMBEDDING.npy LABELS.tsv [--repeats N] [--programs unisono,harmonypy,scib-metrics] [--threads N]
+    lisi_peers.py EMBEDDING.npy LABELS.tsv [--repeats N] [--programs unisono,harmonypy,scib-metrics] [--once harmonypy] [--threads N]
 
 EMBEDDING and LABELS are those of `unisono simulate -o x.npy --meta-out x.tsv`: the columns batch and cell_type are scored, every
 cell is looked at. harmonypy searches neighbours once a column; scib-metrics takes those of its own approximate search (pynndescent,
 90 neighbours), which is timed with it, and answers with one scaled median per column. Prints a table in Markdown: median (least-largest)
-seconds of a call, and how far the values are from unisono's.
+seconds of a call, by the clock and of CPU time (which other work on the machine changes less), and how far the values are from
+unisono's. The machine's load beside every call goes to stderr.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("labels", type=Path)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--programs", default="unisono,harmonypy,scib-metrics")
+    parser.add_argument("--once", default="", help="programs that are called in the first turn only, between the calls of the others")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--sample", type=int, default=0, help="cells that unisono looks at; 0: every cell, as its peers do")
     return parser.parse_args()
@@ -61,6 +63,12 @@ def callers(programs: list[str], threads: int, sample: int) -> dict:
     return made
 
 
+def beside(took: list[float], first: list[float]) -> str:
+    """Median (least-largest), and the median ratio to the first program's call of the same turn."""
+    ratio = statistics.median(t / s for t, s in zip(took, first, strict=False))  # one that is called once has one turn
+    return f"{statistics.median(took):.2f} ({min(took):.2f}-{max(took):.2f}) | {ratio:.1f}"
+
+
 def main() -> int:
     given = parse()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
@@ -71,17 +79,23 @@ def main() -> int:
     Z = np.load(given.embedding)
     meta = pd.read_csv(given.labels, sep="\t")
     run = callers(given.programs.split(","), given.threads, given.sample)
+    once = [name for name in given.once.split(",") if name]
     seconds: dict[str, list[float]] = {name: [] for name in run}
+    cpu: dict[str, list[float]] = {name: [] for name in run}
     answers = {}
-    for _ in range(given.repeats):
+    for turn in range(given.repeats):
         for name, call in run.items():
-            start = time.perf_counter()
+            if turn and name in once:
+                continue
+            start, worked = time.perf_counter(), time.process_time()
             answers[name] = call(Z, meta)
             seconds[name].append(time.perf_counter() - start)
-            print(f"{name}: {seconds[name][-1]:.2f} s", file=sys.stderr, flush=True)
+            cpu[name].append(time.process_time() - worked)
+            load = os.getloadavg()[0]
+            print(f"{name}: {seconds[name][-1]:.2f} s, {cpu[name][-1]:.2f} s of CPU; load {load:.1f}", file=sys.stderr, flush=True)
     first = next(iter(run))
-    print("| cells | dims | threads | program | runs | call, s | x | off unisono's: mean, most | iLISI, cLISI scaled |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("| cells | dims | threads | program | runs | call, s | x | CPU, s | x | off unisono's: mean, most | iLISI, cLISI scaled |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
     for name in run:
         values, scaled = answers[name]
         off = ""
@@ -91,12 +105,9 @@ def main() -> int:
         if scaled is None:
             median, levels = np.nanmedian(values, axis=0), [meta[c].nunique() for c in COLUMNS]
             scaled = [(median[0] - 1) / (levels[0] - 1), (levels[1] - median[1]) / (levels[1] - 1)]
-        took = seconds[name]
-        ratio = statistics.median(t / s for t, s in zip(took, seconds[first], strict=True))
-        spread = f"{statistics.median(took):.2f} ({min(took):.2f}-{max(took):.2f})"
         print(
-            f"| {len(Z):,} | {Z.shape[1]} | {given.threads} | {name} | {len(took)} | {spread} | {ratio:.1f} | {off} "
-            f"| {scaled[0]:.4f}, {scaled[1]:.4f} |"
+            f"| {len(Z):,} | {Z.shape[1]} | {given.threads} | {name} | {len(seconds[name])} | {beside(seconds[name], seconds[first])} "
+            f"| {beside(cpu[name], cpu[first])} | {off} | {scaled[0]:.4f}, {scaled[1]:.4f} |"
         )
     return 0
 
