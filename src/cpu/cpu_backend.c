@@ -13,10 +13,18 @@ static int64_t up(int64_t n, int64_t multiple)
     return (n + multiple - 1) / multiple * multiple;
 }
 
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Fewer clusters or dimensions do not fill a matrix unit's tiles. */
+enum { LEAST_TILED = 8 };
+
 static struct uni_shape shape_of(const struct uni_problem *p, const struct uni_cpu_kernels *k)
 {
     struct uni_shape s = {
-        .D = p->D, .K = p->K, .Dv = up(p->D, k->width), .Kv = up(p->K, k->width), .Dr = up(p->D, k->block_rows)};
+        .D = p->D, .K = p->K, .Dv = up(p->D, k->width), .Kv = up(p->K, k->width), .Dr = most(up(p->D, k->block_rows), up(p->D, k->width))};
     s.X = p->X;
     s.a = (float)p->penalty_scale;
     s.b = (float)p->penalty_add;
@@ -26,15 +34,11 @@ static struct uni_shape shape_of(const struct uni_problem *p, const struct uni_c
     s.shift = p->single;
     for (int64_t i = 0; p->sigma && i < p->K; i++)
         s.shift |= p->sigma[i] < 0.06;
+    s.tiles = k->pack && !s.shift && !s.X && s.K >= LEAST_TILED && s.D >= LEAST_TILED;
     return s;
 }
 
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-enum { ARRAYS = 32, GATHER_ROWS = 4096 };
+enum { ARRAYS = 33, GATHER_ROWS = 4096 };
 static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_cpu *c)
 {
     const struct uni_problem *p = c->p;
@@ -55,6 +59,7 @@ static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_cpu *c)
                                                UNI_ARRAY(c->parts, l->n_parts * s->Dr * s->Kv),
                                                UNI_ARRAY(c->whole, c->threads * s->Dr * s->Kv),
                                                UNI_ARRAY(c->Yt, s->D * s->Kv + 2 * s->Kv),
+                                               UNI_ARRAY(c->packed_Y, uni_packed_floats(s, s->D, s->Kv)),
                                                UNI_ARRAY(c->fit, 2 * most(l->n_tasks, l->n_steps + 1)),
                                                UNI_ARRAY(c->scratch, c->threads * c->scratch_floats),
                                                UNI_ARRAY(c->sigma, s->Kv),
@@ -75,9 +80,14 @@ static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_cpu *c)
     memcpy(list, rows, sizeof rows);
 }
 
+static int64_t W_floats(const struct uni_shape *s)
+{
+    return up(s->Kv * s->Dv, 16) + up(uni_packed_floats(s, s->K, s->Dv), 16);
+}
+
 static int64_t scratch_floats(const struct uni_shape *s)
 {
-    return up(uni_scratch_floats(s), 16) + up(s->Kv * s->Dv, 16) + up(s->Kv, 16) + up(s->Dr * s->Kv, 16) + 16;
+    return up(uni_scratch_floats(s), 16) + W_floats(s) + up(s->Kv, 16) + up(s->Dr * s->Kv, 16) + 16;
 }
 
 float *uni_cpu_scratch(const struct uni_cpu *c, int thread)
@@ -92,7 +102,7 @@ float *uni_cpu_minus_W(const struct uni_cpu *c, int thread)
 
 float *uni_cpu_weighted_P(const struct uni_cpu *c, int thread)
 {
-    return uni_cpu_minus_W(c, thread) + up(c->shape.Kv * c->shape.Dv, 16);
+    return uni_cpu_minus_W(c, thread) + W_floats(&c->shape);
 }
 
 float *uni_cpu_run_S(const struct uni_cpu *c, int thread)

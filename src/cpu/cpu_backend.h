@@ -33,6 +33,7 @@ struct uni_cpu {
     double *parts;         /* (parts,Dr,Kv) moments of slices */
     double *whole;         /* (threads,Dr,Kv) the same while they are made */
     float *Yt, *bias;      /* (D,Kv), (Kv) centroids as the kernels want them */
+    float *packed_Y;       /* the centroids for a matrix unit */
     float *sigma;          /* (Kv) */
     double *fit;           /* (tasks, or steps and one, 2) */
     float *scratch;        /* (threads, scratch_floats) */
@@ -77,7 +78,7 @@ struct uni_cpu {
     void *each_context;
 };
 
-/* A thread's scratch: the kernels' own, then -W (Kv,Dv), sP (Kv), then S (Dr,Kv). */
+/* A thread's scratch: the kernels' own, then -W (Kv,Dv) and it packed, sP (Kv), then S (Dr,Kv). */
 float *uni_cpu_scratch(const struct uni_cpu *, int thread);
 float *uni_cpu_minus_W(const struct uni_cpu *, int thread);
 float *uni_cpu_weighted_P(const struct uni_cpu *, int thread);

@@ -12,6 +12,9 @@
 #include "cpu_rows.h"
 #include "cpu_tables.h"
 #include "cpu_sums.h"
+#ifdef HAS_TILES
+#include "cpu_tiles.h"
+#endif
 
 /* Exactly n floats, which need not fill whole vectors. */
 INLINE void copy_row(float *dst, const float *src, int64_t n)
@@ -46,13 +49,53 @@ INLINE vf corrected_row(const struct uni_shape *s, const float *Z, float *u, flo
 static void add_slope(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, int x, const float *T,
                       float *z)
 {
-    float *scaled = z + (TILE + 12) * s->Dv;
+    float *scaled = z + (MOST_TILE + 12) * s->Dv;
     const float *value = run->x + x * run->x_row + first;
     for (int64_t i = 0; i < n; i++)
         for (int64_t k = 0; k < s->Kv; k += WIDTH)
             store(scaled + i * s->Kv + k, load(T + i * s->Kv + k) * value[i]);
     product(z, s->Dv, n, s->Dv, (struct factor){scaled, s->Kv, 1}, run->minus_slope + x * s->Kv * s->Dv, s->Dv, s->K, 1,
             (struct next){{NULL, NULL}, {0, 0}});
+}
+
+/* z (n,Dv) = s R minus_W, and 1 / s; T (n,Kv) = s R, without tiles */
+static void shifts(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, const float *P,
+                   const float *minus_W, float *T, float *z, float *inverse)
+{
+#ifdef HAS_TILES
+    if (s->tiles) {
+        weighted_times(s, run, first, n, P, minus_W, T, z, inverse);
+        return;
+    }
+#endif
+    weighted_tile(s, run, first, n, P, T, inverse);
+    product(z, s->Dv, n, s->Dv, (struct factor){T, s->Kv, 1}, minus_W, s->Dv, s->K, 0, (struct next){{NULL, NULL}, {0, 0}});
+}
+
+/* T (n,Kv) = z Yt */
+static void likenesses(const struct uni_shape *s, float *T, const float *z, int64_t n, const struct uni_centroids *c,
+                       struct next next)
+{
+#ifdef HAS_TILES
+    if (s->tiles) {
+        times_centroids(s, T, z, n, c, next);
+        return;
+    }
+#endif
+    product(T, s->Kv, n, s->Kv, (struct factor){z, s->Dv, 1}, c->Yt, s->Kv, s->D, 0, next);
+}
+
+static void tiles_for(const struct uni_shape *s, int wanted)
+{
+#ifdef HAS_TILES
+    if (s->tiles && wanted)
+        tiles_begin();
+    else if (s->tiles)
+        tiles_end();
+#else
+    (void)s;
+    (void)wanted;
+#endif
 }
 
 /* z (n,Dv) = Z - R W (minus_W NULL: Z), squares (n) = |z|^2 */
@@ -64,9 +107,7 @@ static void corrected_tile(const struct uni_shape *s, const struct uni_run *run,
     const float *Z = run->Z + first * s->D;
     int64_t i = 0;
     if (minus_W) {
-        weighted_tile(s, run, first, n, P, T, inverse);
-        product(z, s->Dv, n, s->Dv, (struct factor){T, s->Kv, 1}, minus_W, s->Dv, s->K, 0,
-                (struct next){{tile_base(s, run, first + TILE), NULL}, {tile_base_bytes(s), 0}});
+        shifts(s, run, first, n, P, minus_W, T, z, inverse);
         for (int x = 0; x < s->X; x++)
             add_slope(s, run, first, n, x, T, z);
     } else {
@@ -173,10 +214,13 @@ INLINE void base_of_tile(const struct uni_shape *s, float *v, int64_t n, const f
 {
     float most[TILE + WIDTH], mass[TILE + WIDTH];
     const int64_t Kv = s->Kv, row_bytes = s->Kb * (single ? 4 : 2);
+    struct ahead ahead = {base + TILE * row_bytes, (4 * row_bytes + 63) / 64};
     int64_t i = 0;
-    for (; i + 4 <= n; i += 4)
+    for (; i + 4 <= n; i += 4) {
+        fetch(&ahead);
         base_of_rows(4, s, v + i * Kv, length + i, bias, base + i * row_bytes, weight ? weight + i : NULL, sum, most + i,
                      mass + i, single, shift);
+    }
     for (; i < n; i++)
         base_of_rows(1, s, v + i * Kv, length + i, bias, base + i * row_bytes, weight ? weight + i : NULL, sum, most + i,
                      mass + i, single, shift);
@@ -210,16 +254,16 @@ static void fit_of_base(const struct uni_shape *s, const float *e, int64_t n, co
 static void assign(const struct uni_shape *s, const struct uni_run *run, const float *P, const float *minus_W,
                    const struct uni_centroids *c, float *sum, double *fit, float *scratch)
 {
-    float *T = scratch, *z = T + TILE * s->Kv, length[TILE] = {0};
+    float *T = scratch, *z = T + MOST_TILE * s->Kv, length[TILE] = {0};
     memset(sum, 0, (size_t)s->Kv * sizeof *sum);
+    tiles_for(s, 1);
     for (int64_t first = 0; first < run->n; first += TILE) {
         int64_t n = run->n - first < TILE ? run->n - first : TILE;
         char *base = (char *)run->base + first * s->Kb * (s->single ? 4 : 2);
         const float *weight = run->weight ? run->weight + first : NULL;
         corrected_tile(s, run, first, n, P, minus_W, T, z, length);
         inverse_lengths(s, length, z, n);
-        product(T, s->Kv, n, s->Kv, (struct factor){z, s->Dv, 1}, c->Yt, s->Kv, s->D, 0,
-                (struct next){{run->Z + (first + TILE) * s->D, NULL}, {TILE * s->D * 4, 0}});
+        likenesses(s, T, z, n, c, (struct next){{run->Z + (first + TILE) * s->D, NULL}, {TILE * s->D * 4, 0}});
         if (s->single)
             base_of_tile(s, T, n, length, c->bias, base, weight, sum, run->L + first, 1, 1);
         else if (s->shift)
@@ -229,6 +273,7 @@ static void assign(const struct uni_shape *s, const struct uni_run *run, const f
         if (fit)
             fit_of_base(s, T, n, run->L + first, c->sigma, weight, fit);
     }
+    tiles_for(s, 0);
     for (int64_t k = 0; k < s->Kv; k += WIDTH)
         store(sum + k, load(sum + k) * (1 / BASE_SCALE));
 }
@@ -360,9 +405,15 @@ static double entropy(const struct uni_shape *s, const struct uni_run *run, cons
 static void moments(const struct uni_shape *s, const struct uni_run *run, const float *P, float *S, int add, const float *x,
                     float *scratch)
 {
-    float *z = scratch + TILE * s->Kv, inverse[TILE];
+    float *z = scratch + MOST_TILE * s->Kv, inverse[TILE];
     vi keep = last_lanes(s);
     int64_t last = s->Dv - WIDTH;
+#ifdef HAS_TILES
+    if (s->tiles && run->n >= LEAST_TURNED) {
+        tiled_moments(s, run, P, S, add, x, scratch);
+        return;
+    }
+#endif
     for (int64_t first = 0; first < run->n; first += TILE) {
         int64_t n = run->n - first < TILE ? run->n - first : TILE;
         weighted_tile(s, run, first, n, P, scratch, inverse);
@@ -390,7 +441,8 @@ INLINE void fetch_rows(const float *dst, const int64_t *row, int64_t n, int64_t 
 static void correct(const struct uni_shape *s, const struct uni_run *run, const float *P, const float *minus_W,
                     const int64_t *row, float *dst, float *scratch)
 {
-    float *z = scratch + TILE * s->Kv, squares[TILE];
+    float *z = scratch + MOST_TILE * s->Kv, squares[TILE];
+    tiles_for(s, 1);
     for (int64_t first = 0; first < run->n; first += TILE) {
         int64_t n = run->n - first < TILE ? run->n - first : TILE;
         if (row)
@@ -399,6 +451,7 @@ static void correct(const struct uni_shape *s, const struct uni_run *run, const 
         for (int64_t i = 0; i < n; i++)
             copy_row(dst + (row ? row[first + i] : first + i) * s->D, z + i * s->Dv, s->D);
     }
+    tiles_for(s, 0);
 }
 
 static void assignments(const struct uni_shape *s, const struct uni_run *run, const float *P, const int64_t *row, float *dst,
@@ -437,8 +490,8 @@ INLINE float best_of_row(int64_t Kv, const float *row, const float *bias, int32_
 static void nearest(const struct uni_shape *s, int32_t *index, float *score, const float *X, int64_t n, const float *Yt,
                     const float *bias, float *scratch)
 {
-    float *z = scratch + TILE * s->Kv;
-    if (n < TILE) /* whole register blocks of rows are read */
+    float *z = scratch + MOST_TILE * s->Kv;
+    if (n < NEAREST_ROWS) /* whole register blocks of rows are read */
         X = memcpy(z, X, (size_t)(n * s->D) * sizeof *z);
     product(scratch, s->Kv, n, s->Kv, (struct factor){X, s->D, 1}, Yt, s->Kv, s->D, 0, (struct next){{NULL, NULL}, {0, 0}});
     for (int64_t i = 0; i < n; i++)
@@ -461,6 +514,9 @@ const struct uni_cpu_kernels KERNELS = {
     .name = ISA_NAME,
     .width = WIDTH,
     .block_rows = MOST_ROWS,
+#ifdef HAS_TILES
+    .pack = pack,
+#endif
     .assign = assign,
     .sweep = sweep,
     .moments = moments,

@@ -10,17 +10,18 @@
 
 enum {
     RUN_ROWS = 1024, /* rows whose sums may be added in float32 */
-    TILE = 48        /* rows that go through the products together; a multiple of every register block's rows */
+    MOST_TILE = 72   /* room for the rows that go through the products together, and those that a register block adds */
 };
 #define BASE_SCALE 32768.0f /* keeps small assignments out of half precision's subnormals */
 
 struct uni_shape {
-    int64_t D, K, Dv, Kv, Kb, Dr; /* Dr: D padded to whole register blocks of columns */
+    int64_t D, K, Dv, Kv, Kb, Dr; /* Dr: D padded to whole register blocks of columns and whole vectors */
     int X;                        /* covariates */
     float a, b;                   /* of formula.h's penalty */
     int add;                      /* several variables: penalties are added */
     int single;                   /* base is float32 */
     int shift;                    /* exponents need the row's maximum taken out: some sigma < 0.06 */
+    int tiles;                    /* the products may use a matrix unit, where the set has one: cpu_tiles.h */
 };
 
 /* R of the damped update: base (share[0] / sum_k base + sum over t > 0 of share[t] P_t / sum_k base P_t), P_t at table[t] (G,Kv).
@@ -49,12 +50,13 @@ struct uni_run {
 };
 
 /* What assign needs besides: Yt (D,Kv) = 2 log2(e) Y / sigma by columns, bias (Kv) = -2 log2(e) / sigma, very small where padded,
-   sigma (Kv). */
+   sigma (Kv); packed Yt, with tiles. */
 struct uni_centroids {
-    const float *Yt, *bias, *sigma;
+    const float *Yt, *bias, *sigma, *packed;
 };
 
 enum {
+    NEAREST_ROWS = 48, /* most that nearest looks at in a call */
     NEAR_CELLS = 64, /* cells of a panel of find_near */
     NEAR_ROWS = 6    /* its queries come in multiples of this */
 };
@@ -85,8 +87,10 @@ struct uni_cpu_kernels {
     /* Register block of the products: a multiple of it pads D to Dr. */
     int block_rows;
 
-    /* z = normalise(Z - R W), R from base and P (minus_W (Kv,Dv) = -W; NULL: normalise(Z)); new base and L; sum (Kv) = sum of R =
-       base. fit[2], unless NULL, += sum base dist and sum sigma base ln base. scratch: uni_scratch_floats. */
+    /* NULL, or what a matrix unit wants: B (rows,columns), whole vectors of columns, into uni_packed_floats of them. */
+    void (*pack)(float *packed, const float *B, int64_t rows, int64_t columns);
+    /* z = normalise(Z - R W), R from base and P (minus_W (Kv,Dv) = -W, with tiles followed by it packed; NULL: normalise(Z)); new
+       base and L; sum (Kv) = sum of R = base. fit[2], unless NULL, += sum base dist and sum sigma base ln base. scratch: uni_scratch_floats. */
     void (*assign)(const struct uni_shape *, const struct uni_run *, const float *P, const float *minus_W,
                    const struct uni_centroids *, float *sum, double *fit, float *scratch);
     /* G (Kv) = sum of base / s, s = sum_k base P. fit, unless NULL, += - sum (sum_k sigma R) (ln s + L), sP (Kv) = sigma P. */
@@ -126,7 +130,7 @@ struct uni_cpu_kernels {
     void (*add_moments)(const struct uni_shape *, double *total, const float *S);
     /* sum_k weight O ln P, 0 ln 0 = 0 */
     double (*log_dot)(const struct uni_shape *, const float *O, const float *P, const float *weight);
-    /* Nearest of the centroids Yt (D,Kv) for n <= TILE rows of X (n,D); bias (Kv) 0, very small where padded. */
+    /* Nearest of the centroids Yt (D,Kv) for n <= NEAREST_ROWS rows of X (n,D); bias (Kv) 0, very small where padded. */
     void (*nearest)(const struct uni_shape *, int32_t *index, float *score, const float *X, int64_t n, const float *Yt,
                     const float *bias, float *scratch);
     /* sum (D) += the n rows of X (..,D) that rows (n) names */
@@ -138,7 +142,14 @@ struct uni_cpu_kernels {
 /* Floats of scratch that the kernels need per thread. */
 static inline int64_t uni_scratch_floats(const struct uni_shape *s)
 {
-    return (s->X ? 2 : 1) * TILE * s->Kv + (TILE + 12) * s->Dv + 2 * RUN_ROWS + 64;
+    int64_t most = s->Kv > s->Dv ? s->Kv : s->Dv, more = s->tiles ? most : s->X ? s->Kv : 0;
+    return MOST_TILE * (s->Kv + more) + (MOST_TILE + 12) * s->Dv + 2 * RUN_ROWS + 64;
+}
+
+/* Floats that a factor B (rows,columns) of a product takes packed, 0 without tiles. */
+static inline int64_t uni_packed_floats(const struct uni_shape *s, int64_t rows, int64_t columns)
+{
+    return s->tiles ? ((rows + 15) / 16 + 1) * 16 * columns : 0;
 }
 
 extern const struct uni_cpu_kernels

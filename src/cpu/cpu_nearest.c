@@ -10,11 +10,11 @@ static void nearest_task(void *context, int64_t task, int thread)
 {
     struct uni_cpu *c = context;
     struct uni_shape shape = c->shape;
-    int64_t end = (task + 1) * TILE * TASK_TILES;
+    int64_t end = (task + 1) * NEAREST_ROWS * TASK_TILES;
     shape.K = c->X_centroids;
     shape.Kv = (shape.K + c->kernels->width - 1) / c->kernels->width * c->kernels->width;
-    for (int64_t i = task * TILE * TASK_TILES; i < end && i < c->X_rows; i += TILE)
-        c->kernels->nearest(&shape, c->index + i, c->score + i, c->X + i * shape.D, c->X_rows - i < TILE ? c->X_rows - i : TILE,
+    for (int64_t i = task * NEAREST_ROWS * TASK_TILES; i < end && i < c->X_rows; i += NEAREST_ROWS)
+        c->kernels->nearest(&shape, c->index + i, c->score + i, c->X + i * shape.D, c->X_rows - i < NEAREST_ROWS ? c->X_rows - i : NEAREST_ROWS,
                             c->Yt, c->bias, uni_cpu_scratch(c, thread));
 }
 
@@ -65,7 +65,7 @@ int uni_cpu_nearest(struct uni_backend *b, int32_t *index, float *score, double 
         for (int64_t d = 0; d < D; d++)
             c->Yt[d * Kv + k] = k < n ? Y[k * D + d] : 0;
     }
-    int err = uni_pool_run(c->pool, nearest_task, c, M / (TILE * TASK_TILES) + 1);
+    int err = uni_pool_run(c->pool, nearest_task, c, M / (NEAREST_ROWS * TASK_TILES) + 1);
     if (err || !sum)
         return err;
     sort_rows(c);

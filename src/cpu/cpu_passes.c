@@ -22,6 +22,8 @@ void uni_cpu_pack_minus_W(const struct uni_cpu *c, int64_t g, float *packed)
         int64_t row = uni_is_simple(p) ? g : p->group_level[g * p->V + v];
         pack(s, packed, c->shift.W + row * s->K * s->D, (float)c->shift.step);
     }
+    if (s->tiles)
+        c->kernels->pack(packed + s->Kv * s->Dv, packed, s->K, s->Dv);
 }
 
 void uni_cpu_pack_slopes(const struct uni_cpu *c)
@@ -42,13 +44,15 @@ static void pack_centroids(const struct uni_cpu *c, const float *Y)
         for (int64_t d = 0; d < s->D; d++)
             c->Yt[d * s->Kv + k] = k < s->K ? (float)(scale * Y[k * s->D + d]) : 0;
     }
+    if (s->tiles)
+        c->kernels->pack(c->packed_Y, c->Yt, s->D, s->Kv);
 }
 
 static void assign_task(void *context, int64_t task, int thread)
 {
     struct uni_cpu *c = context;
     const struct uni_range *t = &c->layout.task[task];
-    struct uni_centroids centroids = {c->Yt, c->bias, c->sigma};
+    struct uni_centroids centroids = {c->Yt, c->bias, c->sigma, c->packed_Y};
     float *scratch = uni_cpu_scratch(c, thread), *minus_W = c->shift.W ? uni_cpu_minus_W(c, thread) : NULL;
     double *fit = c->want_fit ? c->fit + 2 * task : NULL;
     int64_t group = -1;

@@ -2,8 +2,10 @@
 #include <immintrin.h>
 
 #define WIDTH 16
+#ifndef KERNELS /* else those of vec_amx.h */
 #define KERNELS uni_kernels_avx512
 #define ISA_NAME "avx512"
+#endif
 #define PANEL 7 /* most vectors of a register block of the products, and its rows: */
 #define PANEL_ROWS(vectors) ((vectors) > 4 ? 3 : 6)
 #define IN_REGISTER(v) __asm__("" : "+v"(v)) /* else the compiler loads it anew for every use */

@@ -6,6 +6,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifndef TILE
+#define TILE 48 /* rows that go through the products together: a multiple of every register block's rows, at most MOST_TILE */
+#endif
+
 typedef float vf __attribute__((vector_size(WIDTH * 4)));
 typedef int32_t vi __attribute__((vector_size(WIDTH * 4)));
 typedef double vd __attribute__((vector_size(WIDTH * 8)));

@@ -130,8 +130,8 @@ static int join(struct uni_affinities *a, const struct search *s)
     int64_t N = s->N, M = s->M, *start = calloc((size_t)N + 2, sizeof *start);
     struct neighbour *back = malloc((size_t)(N * M) * sizeof *back);
     a->first = calloc((size_t)N + 1, sizeof *a->first);
-    a->other = malloc((size_t)(2 * N * M) * sizeof *a->other);
-    a->p = malloc((size_t)(2 * N * M) * sizeof *a->p);
+    a->other = malloc((size_t)(N * (2 * M + UNI_TSNE_LANES)) * sizeof *a->other);
+    a->p = malloc((size_t)(N * (2 * M + UNI_TSNE_LANES)) * sizeof *a->p);
     if (!start || !back || !a->first || !a->other || !a->p) {
         free(start);
         free(back);
@@ -161,6 +161,10 @@ static int join(struct uni_affinities *a, const struct search *s)
                 p += (here++)->p;
             a->other[used] = (int32_t)j;
             a->p[used++] = p;
+        }
+        for (; used % UNI_TSNE_LANES; used++) {
+            a->other[used] = (int32_t)i;
+            a->p[used] = 0;
         }
         a->first[i + 1] = used;
     }

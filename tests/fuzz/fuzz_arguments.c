@@ -115,7 +115,7 @@ static void shorten(char *word, int most)
     *to = 0;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+int fuzz_input(const uint8_t *data, size_t size)
 {
     static char text[MOST_LENGTH + 1];
     char *words[MOST_WORDS + 2] = {"unisono"}, *rest = text;

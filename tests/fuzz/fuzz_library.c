@@ -116,7 +116,7 @@ static void read_all(struct uni_harmony *run, int status)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+int fuzz_input(const uint8_t *data, size_t size)
 {
     struct choices c = {data, data + size};
     struct uni_options options;

@@ -2,7 +2,7 @@
 /* The input is a .npy file. */
 #include "fuzzing.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+int fuzz_input(const uint8_t *data, size_t size)
 {
     static char path[64];
     struct io_matrix matrix;

@@ -82,7 +82,7 @@ static void embedding(const char *path, unsigned how)
     free(values);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+int fuzz_input(const uint8_t *data, size_t size)
 {
     static const char *const endings[] = {".tsv", ".csv", ".tsv.gz", ".csv.gz"};
     static char paths[4][64];

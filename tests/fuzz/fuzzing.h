@@ -16,6 +16,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* What a target is: takes one input; 0, or -1 where it is none that counts. */
+int fuzz_input(const uint8_t *data, size_t size);
+/* That, within so much time of the processor; what takes longer is said and ends the process. */
+int fuzz_bounded(const uint8_t *data, size_t size, int milliseconds);
+#define FUZZ_TOO_LONG "fuzzing: the input takes too long"
+
 #define REQUIRE(condition)                                                                                                       \
     do {                                                                                                                         \
         if (!(condition)) {                                                                                                      \
@@ -62,20 +68,39 @@ static inline unsigned seldom(struct choices *c, unsigned n)
     return byte < 192 ? 0 : (byte - 192) % n;
 }
 
-/* ---- files ---- */
-
-/* A name in memory's file system that this process has to itself. */
-static inline void fuzz_path(char path[64], const char *ending)
+/* A number that is the same for the same input, and has nothing to do with what is in it. */
+static inline unsigned drawn_of(const uint8_t *data, size_t size)
 {
-    const char *folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    snprintf(path, 64, "%s/unisono-fuzz-%ld%s", folder, (long)getpid(), ending);
+    uint64_t sum = 1469598103934665603u;
+    for (size_t i = 0; i < size; i++)
+        sum = (sum ^ data[i]) * 1099511628211u;
+    return (unsigned)(sum >> 40);
 }
 
-static inline void fuzz_file(const char *path, const uint8_t *data, size_t size)
+/* ---- files ---- */
+
+/* A name in memory's file system that this process has to itself, and with its workers (fuzz_apart.c). */
+static inline void fuzz_path(char path[64], const char *ending)
 {
-    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    REQUIRE(fd >= 0 && write(fd, data, size) == (ssize_t)size);
-    close(fd);
+    const char *folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", *owner = getenv("FUZZ_OWNER");
+    snprintf(path, 64, "%s/unisono-fuzz-%ld%s", folder, owner ? atol(owner) : (long)getpid(), ending);
+}
+
+/* A disk that is full, or a folder that was removed, is no finding. */
+#define FUZZ_NO_ROOM "fuzzing: this machine has no room for the file of an input"
+static inline void fuzz_file(const char *path, const void *bytes, size_t size)
+{
+    for (int attempt = 0; attempt < 10; attempt++) {
+        int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+        int written = fd >= 0 && write(fd, bytes, size) == (ssize_t)size;
+        if (fd >= 0)
+            close(fd);
+        if (written)
+            return;
+        sleep(1);
+    }
+    fprintf(stderr, FUZZ_NO_ROOM ", %s\n", path);
+    _exit(77);
 }
 
 /* ---- what was read ---- */

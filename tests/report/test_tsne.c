@@ -112,6 +112,55 @@ static void it_ends_where_the_gradient_is_small(void **unused)
     assert_true(found > 0 && found < 0.5 * chance);
 }
 
+/* The authors' descent: 250 steps with exaggeration 12 and momentum 0.5, 400 with 0.8, gains; steps of N / 12. */
+static void descend_plainly(float *place, const double *p, const float *x)
+{
+    static double y[2 * N], velocity[2 * N], gain[2 * N], gradient[2 * N];
+    for (int k = 0; k < 2 * N; k++) {
+        y[k] = 1e-4 * (double)x[k / 2 * D + k % 2];
+        velocity[k] = 0;
+        gain[k] = 1;
+    }
+    for (int step = 0; step < 650; step++) {
+        double total = 0, exaggeration = step < 250 ? 12 : 1, momentum = step < 250 ? 0.5 : 0.8;
+        for (int i = 0; i < N; i++)
+            for (int j = 0; j < N; j++)
+                total += i == j ? 0 : 1 / (1 + square(y + 2 * i, y + 2 * j, 2));
+        memset(gradient, 0, sizeof gradient);
+        for (int i = 0; i < N; i++)
+            for (int j = 0; j < N; j++) {
+                double q = 1 / (1 + square(y + 2 * i, y + 2 * j, 2));
+                for (int k = 0; k < 2; k++)
+                    gradient[2 * i + k] += 4 * (exaggeration * p[i * N + j] - q / total) * q * (y[2 * i + k] - y[2 * j + k]);
+            }
+        for (int k = 0; k < 2 * N; k++) {
+            gain[k] = fmax((gradient[k] > 0) != (velocity[k] > 0) ? gain[k] + 0.2 : gain[k] * 0.8, 0.01);
+            velocity[k] = momentum * velocity[k] - N / 12.0 * gain[k] * gradient[k];
+            y[k] += velocity[k];
+        }
+    }
+    for (int k = 0; k < 2 * N; k++)
+        place[k] = (float)y[k];
+}
+
+static void it_ends_as_low_as_the_authors_descent(void **unused)
+{
+    (void)unused;
+    float x[N * D], place[2 * N], theirs[2 * N];
+    double *p = malloc(N * N * sizeof *p), left;
+    for (int apart = 0; apart <= 4; apart += 2) {
+        make(x, apart);
+        struct uni_matrix m = matrix_of(x, N, D);
+        affinities(p, x, 20);
+        assert_int_equal(uni_tsne(place, &m, NULL, 20, 2, NULL), UNI_OK);
+        descend_plainly(theirs, p, x);
+        double found = divergence(p, place, &left), plain = divergence(p, theirs, &left);
+        print_message("groups %d apart: divergence %.4f, by the authors' descent %.4f\n", apart, found, plain);
+        assert_at_most(found, 1.05 * plain);
+    }
+    free(p);
+}
+
 static void groups_stay_together(void **unused)
 {
     (void)unused;
@@ -200,6 +249,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_ends_where_the_gradient_is_small),
+        cmocka_unit_test(it_ends_as_low_as_the_authors_descent),
         cmocka_unit_test(groups_stay_together),
         cmocka_unit_test(bytes_are_the_same),
         cmocka_unit_test(small_and_odd_input),

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The products on a processor with a matrix unit (AMX): 16 x 16 sums of 32 products of bfloat16 an instruction, some ten times the
+   vector units' rate. A float is split into two bfloat16, high and low; high high + high low + low high are added in float32, so
+   that a product is right to about 2^-17. That is enough beside a base in half precision with exponents of moderate size;
+   uni_shape.tiles says where. Included by cpu_kernels.c after a vec_....h with HAS_TILES.
+
+   A row of A is vectors of 16 floats, taken in pairs: lane i of a pair's first vector and lane i of its second lie side by side as
+   one 32-bit word, 16 words are a chunk. Chunks of high halves come first, then, if the number of vectors is odd, the last
+   vector's high and low halves as a chunk, then chunks of low halves. B is packed to match, 16 rows of words a chunk: high
+   halves, [the last vector's rows twice,] low halves[, the last's low halves and zero].
+
+   A tile is 16 rows of 64 bytes behind one another, in A a chunk of 16 cells, in B a chunk of 16 columns: rows that lie apart are
+   loaded from the second cache at half the speed. A's tiles are ordered by cells, then chunks, B's by chunks, then columns. */
+#ifndef UNI_CPU_TILES_H
+#define UNI_CPU_TILES_H
+
+typedef uint32_t vu __attribute__((vector_size(WIDTH * 4)));
+
+/* Two vectors -> words of their high halves, rounded, and of what that leaves. */
+INLINE void split(vf a, vf b, vu *high, vu *low)
+{
+    const uint32_t half = 0x8000, top = 0xffff0000;
+    vu ah = ((vu)a + half) & top, bh = ((vu)b + half) & top;
+    vu al = (vu)(a - (vf)ah) + half, bl = (vu)(b - (vf)bh) + half;
+    *high = ah >> 16 | bh;
+    *low = al >> 16 | (bl & top);
+}
+
+INLINE void store_words(void *at, vu words)
+{
+    store((float *)at, (vf)words);
+}
+
+INLINE int64_t vectors_of(int64_t floats)
+{
+    return (floats + WIDTH - 1) / WIDTH;
+}
+
+enum { TILE_ROW = 64, TILE_BYTES = 1024 };
+
+/* Where row i of A lies, in its first chunk; others are TILE_BYTES apart. */
+INLINE char *row_of_tiles(const float *halves, int64_t i, int64_t vectors)
+{
+    return (char *)halves + i / 16 * vectors * TILE_BYTES + i % 16 * TILE_ROW;
+}
+
+/* One row of `vectors` vectors, split, to `at`. */
+INLINE void split_row(char *at, const float *row, int64_t vectors)
+{
+    const int64_t pairs = vectors / 2, odd = vectors % 2;
+    vu high, low;
+    for (int64_t c = 0; c < pairs; c++) {
+        split(load(row + 2 * c * WIDTH), load(row + (2 * c + 1) * WIDTH), &high, &low);
+        store_words(at + TILE_BYTES * c, high);
+        store_words(at + TILE_BYTES * (pairs + odd + c), low);
+    }
+    if (odd) {
+        split(load(row + (vectors - 1) * WIDTH), splat(0), &high, &low);
+        store_words(at + TILE_BYTES * pairs, high | low << 16);
+    }
+}
+
+INLINE vf base_vector(const struct uni_shape *s, const void *row, int64_t k)
+{
+    return k + WIDTH <= s->Kb ? half_load((const uint16_t *)row + k) : half_load_low((const uint16_t *)row + k);
+}
+
+/* CELLS rows of base P, split, and inverse = 1 / s: as weighted_rows. */
+INLINE void weighted_split_rows(const int CELLS, const struct uni_shape *s, const char *base, const float *P, char *at,
+                                float *inverse)
+{
+    const int64_t Kv = s->Kv, row_bytes = s->Kb * 2, vectors = Kv / WIDTH, pairs = vectors / 2, odd = vectors % 2;
+    vf sum[4] = {{0}, {0}, {0}, {0}};
+    for (int64_t c = 0; c < pairs; c++) {
+        const int64_t k = 2 * c * WIDTH;
+        vf p = load(P + k), q = load(P + k + WIDTH);
+#pragma GCC unroll 4
+        for (int i = 0; i < CELLS; i++) {
+            vf a = half_load((const uint16_t *)(base + i * row_bytes) + k) * p;
+            vf b = base_vector(s, base + i * row_bytes, k + WIDTH) * q;
+            vu high, low;
+            sum[i] += a + b;
+            split(a, b, &high, &low);
+            store_words(at + i * TILE_ROW + TILE_BYTES * c, high);
+            store_words(at + i * TILE_ROW + TILE_BYTES * (pairs + odd + c), low);
+        }
+    }
+    if (odd) {
+        vf p = load(P + Kv - WIDTH);
+#pragma GCC unroll 4
+        for (int i = 0; i < CELLS; i++) {
+            vf a = base_vector(s, base + i * row_bytes, Kv - WIDTH) * p;
+            vu high, low;
+            sum[i] += a;
+            split(a, splat(0), &high, &low);
+            store_words(at + i * TILE_ROW + TILE_BYTES * pairs, high | low << 16);
+        }
+    }
+    v4 inverse4 = reciprocal4(add_across4(sum[0], sum[1], sum[2], sum[3]));
+    for (int i = 0; i < CELLS; i++)
+        inverse[i] = inverse4[i];
+}
+
+/* base P of n cells, split for a product by W, and 1 / s. T (n,Kv) is scratch. */
+static void weighted_split(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, const float *P, float *T,
+                           float *halves, float *inverse)
+{
+    const char *base = tile_base(s, run, first);
+    const int64_t row_bytes = s->Kb * 2;
+    int64_t i = 0;
+    if (run->recipe || run->block) {
+        weighted_tile(s, run, first, n, P, T, inverse);
+        for (; i < n; i++)
+            split_row(row_of_tiles(halves, i, s->Kv / WIDTH), T + i * s->Kv, s->Kv / WIDTH);
+        return;
+    }
+    for (; i + 4 <= n; i += 4)
+        weighted_split_rows(4, s, base + i * row_bytes, P, row_of_tiles(halves, i, s->Kv / WIDTH), inverse + i);
+    for (; i < n; i++)
+        weighted_split_rows(1, s, base + i * row_bytes, P, row_of_tiles(halves, i, s->Kv / WIDTH), inverse + i);
+}
+
+/* Rows of B as columns of words. */
+static void pack_chunk(char *at, const float *B, int64_t row_a, int64_t row_b, int64_t rows, int64_t columns, int which)
+{
+    for (int64_t i = 0; i < 16; i++)
+        for (int64_t n = 0; n < columns; n += WIDTH) {
+            vu high, low;
+            split(row_a + i < rows ? load(B + (row_a + i) * columns + n) : splat(0),
+                  row_b >= 0 && row_b + i < rows ? load(B + (row_b + i) * columns + n) : splat(0), &high, &low);
+            store_words(at + n / 16 * TILE_BYTES + i * TILE_ROW, which ? low : high);
+        }
+}
+
+/* B (rows,columns), columns whole vectors, into packed, of uni_packed_floats. */
+static void pack(float *packed, const float *B, int64_t rows, int64_t columns)
+{
+    const int64_t vectors = vectors_of(rows), pairs = vectors / 2, odd = vectors % 2, chunk = 64 * columns;
+    const int64_t last = (vectors - 1) * WIDTH;
+    char *at = (char *)packed;
+    for (int64_t c = 0; c < pairs; c++) {
+        pack_chunk(at + c * chunk, B, 2 * c * WIDTH, (2 * c + 1) * WIDTH, rows, columns, 0);
+        pack_chunk(at + (pairs + odd + c) * chunk, B, 2 * c * WIDTH, (2 * c + 1) * WIDTH, rows, columns, 1);
+    }
+    if (odd) {
+        pack_chunk(at + pairs * chunk, B, last, last, rows, columns, 0);
+        pack_chunk(at + vectors * chunk, B, last, -1, rows, columns, 1);
+    }
+}
+
+/* ---- the unit ------------------------------------------------------------------------------------------------------------ */
+
+/* Every tile is 16 rows of 64 bytes. Until release a change of thread costs more: kernels set and release it. */
+INLINE void tiles_begin(void)
+{
+    struct {
+        uint8_t palette, start, zero[14];
+        uint16_t row_bytes[16];
+        uint8_t rows[16];
+    } config;
+    memset(&config, 0, sizeof config);
+    config.palette = 1;
+    for (int i = 0; i < 8; i++) {
+        config.row_bytes[i] = 64;
+        config.rows[i] = 16;
+    }
+    _tile_loadconfig(&config);
+}
+
+INLINE void tiles_end(void)
+{
+    _tile_release();
+}
+
+#define SEEN __asm__ volatile("" ::: "memory") /* the compiler does not know that tiles are loaded from memory */
+
+struct tiled { /* C (rows of c_row floats) += A B */
+    float *C;
+    int64_t c_row;
+    const char *A, *B;
+    int64_t chunks;  /* of A: bytes of 16 cells are chunks TILE_BYTES */
+    int64_t columns; /* of B, in tiles */
+    int64_t pairs;
+    int odd, add;
+};
+
+#define LOAD_A(R, at)                                                                                                            \
+    do {                                                                                                                         \
+        _tile_loadd(4, (at), TILE_ROW);                                                                                          \
+        if (R > 1)                                                                                                               \
+            _tile_loadd(5, (at) + t->chunks * TILE_BYTES, TILE_ROW);                                                             \
+    } while (0)
+#define LOAD_B(N, at)                                                                                                            \
+    do {                                                                                                                         \
+        _tile_loadd(6, (at), TILE_ROW);                                                                                          \
+        if (N > 1)                                                                                                               \
+            _tile_loadd(7, (at) + TILE_BYTES, TILE_ROW);                                                                         \
+    } while (0)
+#define MULTIPLY(R, N)                                                                                                           \
+    do {                                                                                                                         \
+        _tile_dpbf16ps(0, 4, 6);                                                                                                 \
+        if (N > 1)                                                                                                               \
+            _tile_dpbf16ps(1, 4, 7);                                                                                             \
+        if (R > 1)                                                                                                               \
+            _tile_dpbf16ps(2, 5, 6);                                                                                             \
+        if (R > 1 && N > 1)                                                                                                      \
+            _tile_dpbf16ps(3, 5, 7);                                                                                             \
+    } while (0)
+#define EACH_TILE(R, N, what)                                                                                                    \
+    do {                                                                                                                         \
+        what(0, C);                                                                                                              \
+        if (N > 1)                                                                                                               \
+            what(1, C + 16);                                                                                                     \
+        if (R > 1)                                                                                                               \
+            what(2, C + 16 * t->c_row);                                                                                          \
+        if (R > 1 && N > 1)                                                                                                      \
+            what(3, C + 16 * t->c_row + 16);                                                                                     \
+    } while (0)
+#define GET(tile, at) _tile_loadd(tile, at, 4 * t->c_row)
+#define PUT(tile, at) _tile_stored(tile, at, 4 * t->c_row)
+#define CLEAR(tile, at) _tile_zero(tile)
+
+/* R x N tiles of C, from row 16 r and column 16 n on. */
+#define TILED_BLOCK(R, N)                                                                                                        \
+    static __attribute__((noinline)) void tiled_##R##x##N(const struct tiled *t, int64_t r, int64_t n, struct ahead *ahead)      \
+    {                                                                                                                            \
+        const int64_t chunk = t->columns * TILE_BYTES;                                                                           \
+        const char *A = t->A + r * t->chunks * TILE_BYTES, *B = t->B + n * TILE_BYTES, *low = B + (t->pairs + t->odd) * chunk;   \
+        float *C = t->C + 16 * r * t->c_row + 16 * n;                                                                            \
+        SEEN;                                                                                                                    \
+        if (t->add)                                                                                                              \
+            EACH_TILE(R, N, GET);                                                                                                \
+        else                                                                                                                     \
+            EACH_TILE(R, N, CLEAR);                                                                                              \
+        for (int64_t c = 0; c < t->pairs; c++) {                                                                                 \
+            fetch(&ahead[0]);                                                                                                    \
+            fetch(&ahead[1]);                                                                                                    \
+            LOAD_A(R, A + TILE_BYTES * c);                                                                                          \
+            LOAD_B(N, B + c * chunk);                                                                                         \
+            MULTIPLY(R, N);                                                                                                      \
+            LOAD_B(N, low + c * chunk);                                                                                       \
+            MULTIPLY(R, N);                                                                                                      \
+            LOAD_A(R, A + TILE_BYTES * (t->pairs + t->odd + c));                                                                         \
+            LOAD_B(N, B + c * chunk);                                                                                         \
+            MULTIPLY(R, N);                                                                                                      \
+        }                                                                                                                        \
+        if (t->odd) {                                                                                                            \
+            LOAD_A(R, A + TILE_BYTES * t->pairs);                                                                                        \
+            LOAD_B(N, B + t->pairs * chunk);                                                                                  \
+            MULTIPLY(R, N);                                                                                                      \
+            LOAD_B(N, low + t->pairs * chunk);                                                                                \
+            MULTIPLY(R, N);                                                                                                      \
+        }                                                                                                                        \
+        EACH_TILE(R, N, PUT);                                                                                                    \
+        SEEN;                                                                                                                    \
+    }
+TILED_BLOCK(2, 2)
+TILED_BLOCK(2, 1)
+TILED_BLOCK(1, 2)
+TILED_BLOCK(1, 1)
+
+static void tiled_product(const struct tiled *t, int64_t rows, int64_t columns, struct next next)
+{
+    const int64_t R = (rows + 15) / 16, N = columns / 16, steps = (R + 1) / 2 * ((N + 1) / 2) * t->pairs;
+    struct ahead ahead[2];
+    for (int i = 0; i < 2; i++)
+        ahead[i] = (struct ahead){next.at[i], steps ? (next.bytes[i] / 64 + steps - 1) / steps : 0};
+    for (int64_t n = 0; n < N; n += 2)
+        for (int64_t r = 0; r < R; r += 2) {
+            if (r + 1 < R && n + 1 < N)
+                tiled_2x2(t, r, n, ahead);
+            else if (r + 1 < R)
+                tiled_2x1(t, r, n, ahead);
+            else if (n + 1 < N)
+                tiled_1x2(t, r, n, ahead);
+            else
+                tiled_1x1(t, r, n, ahead);
+        }
+}
+
+/* C (n,columns) = A B, A (n,P) split: C has room for n rounded up to 16 rows. */
+static void tiled_rows(float *C, int64_t n, int64_t columns, const float *halves, int64_t P, const float *packed, struct next next)
+{
+    const int64_t vectors = vectors_of(P);
+    struct tiled t = {.C = C,
+                      .c_row = columns,
+                      .A = (const char *)halves,
+                      .B = (const char *)packed,
+                      .chunks = vectors,
+                      .columns = columns / 16,
+                      .pairs = vectors / 2,
+                      .odd = vectors % 2};
+    tiled_product(&t, n, columns, next);
+}
+
+/* ---- sums over cells ----------------------------------------------------------------------------------------------------- */
+
+/* Words (16,16), lanes of the i-th vector -> the i-th word of every row. */
+INLINE void turn_words(vu w[16])
+{
+    vu x[16];
+    static const int32_t index[8][16] = {{0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30},
+                                         {1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31},
+                                         {0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29},
+                                         {2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31},
+                                         {0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27},
+                                         {4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31},
+                                         {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23},
+                                         {8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31}};
+#pragma GCC unroll 4
+    for (int level = 0; level < 4; level++) {
+        const int step = 1 << level;
+        const vu low = (vu)load((const float *)index[2 * level]), high = (vu)load((const float *)index[2 * level + 1]);
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++)
+            if (!(i & step)) {
+                x[i] = (vu)_mm512_permutex2var_epi32((__m512i)w[i], (__m512i)low, (__m512i)w[i + step]);
+                x[i + step] = (vu)_mm512_permutex2var_epi32((__m512i)w[i], (__m512i)high, (__m512i)w[i + step]);
+            }
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++)
+            w[i] = x[i];
+    }
+}
+
+/* Z scaled by a factor a cell, turned: dimension d's row holds the cells, pairs of neighbours as words, `chunks` of 32 cells of high
+   halves, then as many of low ones. */
+static void turn_cells(const struct uni_shape *s, char *turned, const float *Z, const float *factor, int64_t n, int64_t chunks,
+                       struct ahead *ahead)
+{
+    const vi keep = last_lanes(s);
+    for (int64_t c = 0; c < chunks; c++)
+        for (int64_t d = 0; d < s->Dv; d += WIDTH) {
+            fetch(ahead);
+            vu high[16], low[16];
+            char *tile = turned + d / 16 * 2 * chunks * TILE_BYTES;
+            const int last = d + WIDTH >= s->Dv;
+#pragma GCC unroll 16
+            for (int i = 0; i < 16; i++) {
+                const int64_t cell = 32 * c + 2 * i;
+                vf a = cell < n ? load(Z + cell * s->D + d) * factor[cell] : splat(0);
+                vf b = cell + 1 < n ? load(Z + (cell + 1) * s->D + d) * factor[cell + 1] : splat(0);
+                if (last) {
+                    a = (vf)((vi)a & keep);
+                    b = (vf)((vi)b & keep);
+                }
+                split(a, b, &high[i], &low[i]);
+            }
+            turn_words(high);
+            turn_words(low);
+#pragma GCC unroll 16
+            for (int i = 0; i < 16; i++) {
+                store_words(tile + c * TILE_BYTES + i * TILE_ROW, high[i]);
+                store_words(tile + (chunks + c) * TILE_BYTES + i * TILE_ROW, low[i]);
+            }
+        }
+}
+
+/* CELLS rows of base P, neighbours as words: two rows of high halves at high, of low ones at low; inverse = 1 / s. */
+INLINE void weighted_pairs_rows(const int CELLS, const struct uni_shape *s, const char *base, const float *P, char *high, char *low,
+                                float *inverse)
+{
+    const int64_t Kv = s->Kv, row_bytes = s->Kb * 2;
+    vf sum[4] = {{0}, {0}, {0}, {0}};
+    for (int64_t k = 0; k < Kv; k += WIDTH) {
+        vf p = load(P + k), r[4] = {{0}, {0}, {0}, {0}};
+#pragma GCC unroll 4
+        for (int i = 0; i < CELLS; i++) {
+            r[i] = base_vector(s, base + i * row_bytes, k) * p;
+            sum[i] += r[i];
+        }
+#pragma GCC unroll 2
+        for (int i = 0; i < 4; i += 2) {
+            vu h, l;
+            split(r[i], r[i + 1], &h, &l);
+            store_words(high + k / 16 * TILE_BYTES + i / 2 * TILE_ROW, h);
+            store_words(low + k / 16 * TILE_BYTES + i / 2 * TILE_ROW, l);
+        }
+    }
+    v4 inverse4 = reciprocal4(add_across4(sum[0], sum[1], sum[2], sum[3]));
+    for (int i = 0; i < CELLS; i++)
+        inverse[i] = inverse4[i];
+}
+
+/* T (n,Kv) to words of neighbours: n / 2 rows of high halves, rounded up to 16 `chunks`, then of low ones. */
+static void pair_cells(const struct uni_shape *s, char *paired, const float *T, int64_t n, int64_t chunks)
+{
+    const int64_t Kv = s->Kv, low_at = chunks * 64 * Kv;
+    for (int64_t i = 0; i < n; i += 2)
+        for (int64_t k = 0; k < Kv; k += WIDTH) {
+            vu high, low;
+            split(load(T + i * Kv + k), i + 1 < n ? load(T + (i + 1) * Kv + k) : splat(0), &high, &low);
+            char *at = row_of_tiles((float *)paired, i / 2, Kv / WIDTH) + k / 16 * TILE_BYTES;
+            store_words(at, high);
+            store_words(at + low_at, low);
+        }
+}
+
+/* base P of n cells in words of neighbours, whole chunks of 32 cells, the missing ones zero, and 1 / s. */
+static void weighted_pairs(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, const float *P, float *T,
+                           float *paired, float *inverse, struct ahead *ahead)
+{
+    const char *base = tile_base(s, run, first);
+    const int64_t row_bytes = s->Kb * 2, chunks = (n + 31) / 32, low_at = chunks * 64 * s->Kv, vectors = s->Kv / WIDTH;
+    int64_t i = 0;
+    if (n < 32 * chunks)
+        memset(paired, 0, (size_t)(2 * low_at));
+    if (run->recipe || run->block) {
+        weighted_tile(s, run, first, n, P, T, inverse);
+        pair_cells(s, (char *)paired, T, n, chunks);
+        return;
+    }
+    for (; i + 4 <= n; i += 4) {
+        char *at = row_of_tiles(paired, i / 2, vectors);
+        fetch(ahead);
+        weighted_pairs_rows(4, s, base + i * row_bytes, P, at, at + low_at, inverse + i);
+    }
+    char *at = row_of_tiles(paired, i / 2, vectors);
+    if (n - i == 3)
+        weighted_pairs_rows(3, s, base + i * row_bytes, P, at, at + low_at, inverse + i);
+    else if (n - i == 2)
+        weighted_pairs_rows(2, s, base + i * row_bytes, P, at, at + low_at, inverse + i);
+    else if (n - i == 1)
+        weighted_pairs_rows(1, s, base + i * row_bytes, P, at, at + low_at, inverse + i);
+}
+
+/* S (D rounded up to 16 rows, Kv) += (factor Z)^T base P, of cells already turned and paired; without add, what was there goes. */
+static void turned_by_paired(const struct uni_shape *s, float *S, int add, const char *turned, const char *paired, int64_t chunks,
+                             struct next next)
+{
+    struct tiled t = {.C = S,
+                      .c_row = s->Kv,
+                      .A = turned,
+                      .B = paired,
+                      .chunks = 2 * chunks,
+                      .columns = s->Kv / 16,
+                      .pairs = chunks,
+                      .odd = 0,
+                      .add = add};
+    tiled_product(&t, s->Dv, s->Kv, next);
+}
+
+enum { LEAST_TURNED = 12 }; /* cells of a run: fewer are not worth turning */
+
+/* The kernels' moments. What a later part will read is asked for in all stages alike: requests share their places with what a
+   product loads from the second cache. */
+static void tiled_moments(const struct uni_shape *s, const struct uni_run *run, const float *P, float *S, int add, const float *x,
+                          float *scratch)
+{
+    enum { CELLS = 64 };
+    float inverse[CELLS], *turned = scratch + MOST_TILE * s->Kv, *paired = turned + (MOST_TILE + 12) * s->Dv;
+    const int64_t base_lines = (4 * s->Kb * 2 + 63) / 64, Z_lines = CELLS * s->D * 4 / 64;
+    tiles_begin();
+    for (int64_t first = 0; first < run->n; first += CELLS) {
+        int64_t n = run->n - first < CELLS ? run->n - first : CELLS, chunks = (n + 31) / 32;
+        const char *Z = (const char *)(run->Z + (first + CELLS) * s->D);
+        struct ahead base = {tile_base(s, run, first + CELLS), base_lines};
+        struct ahead part = {Z, Z_lines / 3 / (chunks * (s->Dv / WIDTH))};
+        weighted_pairs(s, run, first, n, P, scratch, paired, inverse, &base);
+        count_cells(run, first, n, x, NULL, inverse);
+        turn_cells(s, (char *)turned, run->Z + first * s->D, inverse, n, chunks, &part);
+        turned_by_paired(s, S, add || first > 0, (const char *)turned, (const char *)paired, chunks,
+                         (struct next){{part.at, NULL}, {Z + Z_lines * 64 - part.at, 0}});
+    }
+    tiles_end();
+}
+
+/* z (n,Dv) = s times R times minus_W, and 1 / s. halves: scratch of (n,Kv) */
+INLINE void weighted_times(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, const float *P,
+                           const float *minus_W, float *T, float *z, float *inverse)
+{
+    float *halves = z + (MOST_TILE + 12) * s->Dv;
+    weighted_split(s, run, first, n, P, T, halves, inverse);
+    tiled_rows(z, n, s->Dv, halves, s->K, minus_W + s->Kv * s->Dv, (struct next){{NULL, NULL}, {0, 0}});
+}
+
+/* T (n,Kv) = z Yt */
+INLINE void times_centroids(const struct uni_shape *s, float *T, const float *z, int64_t n, const struct uni_centroids *c,
+                            struct next next)
+{
+    float *halves = (float *)z + (MOST_TILE + 12) * s->Dv;
+    for (int64_t i = 0; i < n; i++)
+        split_row(row_of_tiles(halves, i, s->Dv / WIDTH), z + i * s->Dv, s->Dv / WIDTH);
+    tiled_rows(T, n, s->Kv, halves, s->D, c->packed, next);
+}
+
+#endif
