@@ -16,7 +16,7 @@
 #include "tsne.h"
 
 enum { ROWS = 64, BLOCK = 256, MOST_BLOCKS = 64 }; /* cells of a task; of a block, at least; blocks */
-enum { EARLY = 80, LET_GO = 130, ALL = 300 };      /* steps with exaggeration; until groups have come apart; in all */
+enum { EARLY = 80, LET_GO = 160, ALL = 300 };      /* steps with exaggeration; until groups have come apart; in all */
 static const double exaggeration = 12, least_step = 1, least_gain = 0.01, start_spread = 1e-4;
 static const double momentum_early = 0.5, momentum_let_go = 0.8, momentum_late = 0.95;
 

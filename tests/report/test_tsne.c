@@ -156,7 +156,7 @@ static void it_ends_as_low_as_the_authors_descent(void **unused)
         descend_plainly(theirs, p, x);
         double found = divergence(p, place, &left), plain = divergence(p, theirs, &left);
         print_message("groups %d apart: divergence %.4f, by the authors' descent %.4f\n", apart, found, plain);
-        assert_at_most(found, 1.05 * plain);
+        assert_at_most(found, (apart ? 1.05 : 1.1) * plain); /* without groups there are many ends */
     }
     free(p);
 }
