@@ -38,21 +38,21 @@ void uni_matrix_fetch(const struct uni_matrix *m, int64_t row)
 }
 
 /* Eight sums side by side: one would wait for each addition. */
-static double sum_of_squares(const float *row, int64_t D)
+double uni_dot(const float *x, const float *y, int64_t D)
 {
     double part[8] = {0};
     int64_t whole = D / 8 * 8;
-    for (int64_t j = 0; j < whole; j += 8)
+    for (int64_t d = 0; d < whole; d += 8)
         for (int i = 0; i < 8; i++)
-            part[i] += (double)row[j + i] * row[j + i];
-    for (int64_t j = whole; j < D; j++)
-        part[j - whole] += (double)row[j] * row[j];
+            part[i] += (double)x[d + i] * y[d + i];
+    for (int64_t d = whole; d < D; d++)
+        part[d - whole] += (double)x[d] * y[d];
     return ((part[0] + part[4]) + (part[1] + part[5])) + ((part[2] + part[6]) + (part[3] + part[7]));
 }
 
 int uni_normalise(float *row, int64_t D)
 {
-    double squares = sum_of_squares(row, D); /* in double no float's square over- or underflows */
+    double squares = uni_dot(row, row, D); /* in double no float's square over- or underflows */
     if (!(squares > 0))
         return 0;
     double scale = 1 / sqrt(squares);

@@ -55,6 +55,8 @@ void uni_groups_close(struct uni_cells_sorted *);
 
 /* ---- embedding.c: the caller's matrix; warnings NULL: none wanted */
 int uni_matrix_check(const struct uni_matrix *, struct uni_matrix *plain, struct uni_warnings *);
+/* In double. */
+double uni_dot(const float *x, const float *y, int64_t D);
 /* Unit length; a row of zeros stays. Returns 0 for such a row. */
 int uni_normalise(float *row, int64_t D);
 

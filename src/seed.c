@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Starting centroids (harmony2.md section 6): spherical k-means on a bounded, stratified sample of the cells, with a tenth of the
-   centroids kept for the cells that fit worst, which is where rare types are. Or, as the R package does, k-means++ on all cells.
- */
+   centroids kept for the cells that fit worst, which is where rare types are. How many steps: what was measured is in
+   docs/performance.md. Or, as the R package does, k-means++ on all cells. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 #include "error.h"
 #include "method.h"
 
-enum { FIRST_STEPS = 5, TAIL_STEPS = 5, LAST_STEPS = 10, R_STEPS = 25 };
+enum { QUICK_STEPS = 4, FIRST_STEPS = 4, FIRST_STEPS_ALONE = 6, TAIL_STEPS = 5, LAST_STEPS = 2, R_STEPS = 25 };
+enum { QUICK_SHARE = 4, QUICK_ROWS = 10 }; /* the quick steps see a fourth of the sample, where that is 10 rows a centroid */
 enum { AHEAD = 12 }; /* rows asked for before they are needed */
 
 static int64_t sample_size(const struct uni_seed *s, int64_t N)
@@ -67,6 +68,13 @@ static int add_hash(uint64_t *table, int64_t slots, uint64_t hash)
     return fresh;
 }
 
+/* Of the sample's row j: every fourth comes first, so that the first fourth of the rows is a sample like the whole. */
+static int64_t place_of(int64_t j, int64_t M)
+{
+    int64_t part = j % QUICK_SHARE, longer = M % QUICK_SHARE;
+    return part * (M / QUICK_SHARE) + (part < longer ? part : longer) + j / QUICK_SHARE;
+}
+
 int uni_seed_open(struct uni_seed *s, const struct uni_problem *p, const struct uni_matrix *plain, int64_t K, int all,
                   uint64_t seed)
 {
@@ -84,9 +92,10 @@ int uni_seed_open(struct uni_seed *s, const struct uni_problem *p, const struct 
         /* Rows are sorted by level: one from each of M equal stretches is a sample stratified over levels. */
         int64_t at = p->N == M ? j : (int64_t)(((double)j + uni_random_unit(&state)) * ((double)p->N / (double)M));
         at = at < p->N ? at : p->N - 1;
-        s->order[j] = p->row[at];
+        int64_t place = s->all ? j : place_of(j, M);
+        s->order[place] = p->row[at];
         if (s->weighted)
-            s->weight[j] = p->weight[at];
+            s->weight[place] = p->weight[at];
     }
     for (int64_t j = 0; j < M; j++) {
         float *row = s->X + s->M * p->D;
@@ -200,6 +209,38 @@ static int by_score(const void *a, const void *b)
     return (x->row > y->row) - (x->row < y->row);
 }
 
+static void swap(struct scored *a, struct scored *b)
+{
+    struct scored hand = *a;
+    *a = *b;
+    *b = hand;
+}
+
+/* The n lowest of `rows` to the front, in order (Hoare's selection). */
+static void lowest_first(struct scored *at, int64_t rows, int64_t n)
+{
+    for (int64_t from = 0, to = rows - 1; from < to;) {
+        int64_t i = from - 1, j = to + 1;
+        const struct scored pivot = at[from + (to - from) / 2];
+        for (;;) {
+            do
+                i++;
+            while (by_score(&at[i], &pivot) < 0);
+            do
+                j--;
+            while (by_score(&pivot, &at[j]) < 0);
+            if (i >= j)
+                break;
+            swap(&at[i], &at[j]);
+        }
+        if (n - 1 <= j)
+            to = j;
+        else
+            from = j + 1;
+    }
+    qsort(at, (size_t)n, sizeof *at, by_score);
+}
+
 /* The rows farthest from their nearest centroid, into s->tail; at least K2 of them. */
 static int take_tail(struct uni_seed *s, int64_t *rows, int64_t K2, int64_t D)
 {
@@ -210,7 +251,7 @@ static int take_tail(struct uni_seed *s, int64_t *rows, int64_t K2, int64_t D)
         return uni_fail(UNI_MEMORY, "no memory for sorting the sample of cells: %lld bytes asked for", (long long)s->M * 8);
     for (int64_t i = 0; i < s->M; i++)
         sorted[i] = (struct scored){s->score[i], (int32_t)i};
-    qsort(sorted, (size_t)s->M, sizeof *sorted, by_score);
+    lowest_first(sorted, s->M, n);
     for (int64_t i = 0; i < n; i++) {
         memcpy(s->tail + i * D, s->X + sorted[i].row * D, (size_t)D * sizeof *s->X);
         if (s->weighted) /* the tail's lie behind the sample's */
@@ -238,13 +279,34 @@ static void spread_out(float *Y, int64_t K, const float *X, const float *weight,
             pick++;
         memcpy(Y + k * D, X + pick * D, (size_t)D * sizeof *Y);
         for (int64_t i = 0; i < n; i++) {
-            double dot = 0;
-            for (int64_t d = 0; d < D; d++)
-                dot += (double)X[i * D + d] * X[pick * D + d];
-            double distance = fmax(2 * (1 - dot), 0) * (weight ? (double)weight[i] : 1);
+            double distance = fmax(2 * (1 - uni_dot(X + i * D, X + pick * D, D)), 0) * (weight ? (double)weight[i] : 1);
             chance[i] = k == 0 ? distance : fmin(chance[i], distance);
         }
     }
+}
+
+/* Random rows become the first K centroids. */
+static void pick_rows(struct uni_seed *s, float *Y, int64_t K, int64_t D, uint64_t *state)
+{
+    for (int64_t i = 0; i < s->M; i++)
+        s->order[i] = i;
+    for (int64_t k = 0; k < K; k++) {
+        int64_t other = k + uni_random_below(state, s->M - k), row = s->order[other];
+        s->order[other] = s->order[k];
+        s->order[k] = row;
+        memcpy(Y + k * D, s->X + row * D, (size_t)D * sizeof *Y);
+    }
+}
+
+/* Where to is soon found on a part of the sample; the steps after them see all of it, or the large types would be fitted badly and
+   fill the tail. */
+static int first_steps(struct uni_seed *s, float *Y, const float *weight, int64_t K, int64_t D, struct uni_backend *b)
+{
+    const int64_t rows = s->M / QUICK_SHARE;
+    if (rows < QUICK_ROWS * K)
+        return lloyd(s, Y, s->X, weight, s->M, K, D, FIRST_STEPS_ALONE, b);
+    int err = lloyd(s, Y, s->X, weight, rows, K, D, QUICK_STEPS, b);
+    return err ? err : lloyd(s, Y, s->X, weight, s->M, K, D, FIRST_STEPS, b);
 }
 
 int uni_seed_run(struct uni_seed *s, float *Y, struct uni_backend *b, int64_t K, int64_t D, uint64_t seed)
@@ -262,18 +324,10 @@ int uni_seed_run(struct uni_seed *s, float *Y, struct uni_backend *b, int64_t K,
         spread_out(Y, K, s->X, weight, s->M, D, s->chance, &state);
         return lloyd(s, Y, s->X, weight, s->M, K, D, R_STEPS, b);
     }
-    for (int64_t i = 0; i < s->M; i++)
-        s->order[i] = i;
-    for (int64_t k = 0; k < K1; k++) {
-        int64_t other = k + uni_random_below(&state, s->M - k), row = s->order[other];
-        s->order[other] = s->order[k];
-        s->order[k] = row;
-        memcpy(Y + k * D, s->X + row * D, (size_t)D * sizeof *Y);
-    }
-    TRY(lloyd(s, Y, s->X, weight, s->M, K1, D, FIRST_STEPS, b));
+    pick_rows(s, Y, K1, D, &state);
+    TRY(first_steps(s, Y, weight, K1, D, b));
     if (K2 > 0) {
-        TRY(b->nearest(b, s->index, s->score, NULL, NULL, s->X, s->M, Y, K1));
-        TRY(take_tail(s, &rows, K2, D));
+        TRY(take_tail(s, &rows, K2, D)); /* by the last step's scores: the centroids have moved once since, but little */
         spread_out(Y + K1 * D, K2, s->tail, weight ? weight + s->M : NULL, rows, D, s->chance, &state);
         TRY(lloyd(s, Y + K1 * D, s->tail, weight ? weight + s->M : NULL, rows, K2, D, TAIL_STEPS, b));
     }
