@@ -35,10 +35,24 @@ static void draw(struct progress *p, const char *line)
 
 void progress_stage(struct progress *p, const char *doing, const char *what)
 {
-    char line[80];
     if (!p->redraws)
         return;
-    snprintf(line, sizeof line, "%s %.60s", doing, what);
+    snprintf(p->stage, sizeof p->stage, "%s %.60s", doing, what);
+    draw(p, p->stage);
+    p->stage_began = p->drawn;
+}
+
+void progress_cells(int64_t done, int64_t n_cells, void *user)
+{
+    struct progress *p = user;
+    char line[256];
+    double seconds = seconds_wall();
+    if (!p->redraws || seconds - p->drawn < redraw_every)
+        return;
+    seconds -= p->stage_began;
+    snprintf(line, sizeof line, "%.30s  %lld of %lld cells  %.0f s, %.0f s left", p->stage, (long long)done, (long long)n_cells,
+             seconds, seconds / (double)done * (double)(n_cells - done));
+    line[COLUMNS - 1] = 0;
     draw(p, line);
 }
 

@@ -215,7 +215,7 @@ static int keep_scores(struct report *r, int b, const double *values, const int6
     return EXIT_DONE;
 }
 
-static struct uni_lisi_options lisi_options(const struct report *r)
+static struct uni_lisi_options lisi_options(struct report *r)
 {
     struct uni_lisi_options o;
     uni_lisi_options_init(&o, sizeof o);
@@ -223,6 +223,8 @@ static struct uni_lisi_options lisi_options(const struct report *r)
     o.sample = r->options.points;
     o.seed = r->options.seed;
     o.threads = r->options.threads;
+    o.progress = progress_cells;
+    o.progress_user = &r->progress;
     return o;
 }
 

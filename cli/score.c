@@ -151,7 +151,10 @@ static int read_values(struct score_job *job)
     if (!job->values)
         return say_failed("%s: no memory for %lld x %lld values", job->options.input, (long long)m->n_cells,
                           (long long)m->n_dims);
-    return io_matrix_read(m, job->values) ? failed_io() : EXIT_DONE;
+    progress_stage(&job->progress, "reading", job->options.input);
+    int failed = io_matrix_read(m, job->values);
+    progress_clear(&job->progress);
+    return failed ? failed_io() : EXIT_DONE;
 }
 
 /* Names are read with the first basis only, and only for a table. */
@@ -201,17 +204,29 @@ static int keep_values(struct score_job *job, int b, const double *values, const
     return EXIT_DONE;
 }
 
+static int call_library(struct score_job *job, int b, double *values, int64_t *cells, struct uni_lisi_score *scores)
+{
+    const struct score_options *o = &job->options;
+    struct uni_lisi_options lisi = o->lisi;
+    struct uni_matrix embedding = embedding_of(job);
+    lisi.progress = progress_cells;
+    lisi.progress_user = &job->progress;
+    progress_stage(&job->progress, "scoring", o->basis[b]);
+    int failed = uni_lisi(&embedding, job->batches, o->n_columns, &lisi, values, cells, scores);
+    progress_clear(&job->progress);
+    return failed;
+}
+
 static int score_values(struct score_job *job, int b)
 {
     const struct score_options *o = &job->options;
-    struct uni_matrix embedding = embedding_of(job);
     struct uni_lisi_score scores[SCORE_COLUMNS];
     double *values = io_room(io_product(job->plan.n_sampled, o->n_columns), sizeof *values);
     int64_t *cells = io_room(job->plan.n_sampled, sizeof *cells);
     int status = EXIT_DONE, failed;
     if (!values || !cells)
         status = say_failed("no memory for the scores of %lld cells", (long long)job->plan.n_sampled);
-    else if ((failed = uni_lisi(&embedding, job->batches, o->n_columns, &o->lisi, values, cells, scores)))
+    else if ((failed = call_library(job, b, values, cells, scores)))
         status = failed_library(failed);
     else
         status = keep_values(job, b, values, cells);
@@ -261,7 +276,10 @@ static int score(struct score_job *job)
         status = score_basis(job, b);
     if (status == EXIT_DONE && job->options.output) {
         struct io_output output = output_of(job);
-        if (io_output_write(&output))
+        progress_stage(&job->progress, "writing", job->options.output);
+        int failed = io_output_write(&output);
+        progress_clear(&job->progress);
+        if (failed)
             status = failed_io();
     }
     if (status == EXIT_DONE)
@@ -276,8 +294,10 @@ int score_main(int argc, char **argv)
     int status = score_options_read(&job.options, argc, argv);
     if (status == EXIT_DONE && job.options.help)
         score_help(stdout);
-    else if (status == EXIT_DONE)
+    else if (status == EXIT_DONE) {
+        progress_open(&job.progress, job.options.quiet ? -1 : 0);
         status = score(&job);
+    }
     for (int c = 0; c < SCORE_COLUMNS; c++)
         io_labels_close(&job.labels[c]);
     for (int i = 0; i < job.n_notes; i++)

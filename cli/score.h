@@ -5,6 +5,7 @@
 
 #include "cli.h"
 #include "io.h"
+#include "progress.h"
 
 enum { SCORE_BASES = 16, SCORE_COLUMNS = 16 };
 
@@ -39,6 +40,7 @@ struct score_job {
     int n_scores;
     char *notes[SCORE_BASES + SCORE_COLUMNS];
     int n_notes;
+    struct progress progress;
 
     /* of -o */
     struct io_strings names, cells; /* names of its columns; of cells, where the input has them */

@@ -397,6 +397,10 @@ UNI_API void uni_diagnosis_close(struct uni_diagnosis *);
    The neighbours are exact: by distances in float64 of the values as given, of equally far cells the first. A cell is never its own
    neighbour, its duplicates are. A neighbour without a label is left out and the weights of the others are scaled to sum to 1; a cell
    whose neighbours all lack one has no value, nor has one whose neighbours are so far (1e17 or so) that no beta is found: NaN. */
+
+/* Called in the thread of uni_lisi, some hundred times at most, with the cells that have a value by then, of those that will. */
+typedef void (*uni_lisi_progress_fn)(int64_t done, int64_t n_sampled, void *user);
+
 struct uni_lisi_options {
     size_t size;       /* set by uni_lisi_options_init */
     double perplexity; /* > 1. Where floor(3 perplexity) is more than the cells there are, (n_cells - 1) / 3 is used, and the plan has a note */
@@ -404,6 +408,8 @@ struct uni_lisi_options {
     int64_t seed;
     int64_t threads;   /* 0: the CPUs that this process may use; the result is the same bytes for any number */
     const volatile int *cancel; /* or NULL. Another thread or a signal handler may set it: UNI_STOPPED within milliseconds */
+    uni_lisi_progress_fn progress; /* or NULL */
+    void *progress_user;
 };
 
 /* Perplexity 30, 20,000 cells, seed 0. size: sizeof(struct uni_lisi_options). */

@@ -8,6 +8,7 @@
 #include "recorded.h"
 #include "testing.h"
 
+#include <fenv.h>
 #include <math.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -477,6 +478,52 @@ static void cancelled_in_the_middle(void **state)
     free(out);
 }
 
+struct told {
+    pthread_t thread;
+    int64_t times, done, n;
+    int wrong;
+};
+
+static void hear(int64_t done, int64_t n_sampled, void *user)
+{
+    struct told *t = user;
+    t->wrong += !pthread_equal(t->thread, pthread_self()) || fegetround() != FE_UPWARD || done <= t->done || done > n_sampled ||
+                n_sampled != t->n;
+    t->done = done;
+    t->times++;
+}
+
+static void progress_rises_in_the_caller_s_thread_and_surroundings(void **state)
+{
+    (void)state;
+    enum { N = 6000, D = 10, SAMPLE = 5000 };
+    struct made_data data;
+    made_fixture(&data, N, D);
+    struct uni_matrix m = cells_of(data.Z, N, D);
+    struct uni_batch b = labels_of(data.level, N, 2);
+    struct uni_lisi_options o = every_cell(30);
+    double *silent = calloc(SAMPLE, sizeof *silent), *out = calloc(SAMPLE, sizeof *out);
+    o.sample = SAMPLE;
+    assert_int_equal(uni_lisi(&m, &b, 1, &o, silent, NULL, NULL), UNI_OK);
+    for (int64_t threads = 1; threads <= 3; threads += 2) {
+        struct told told = {.thread = pthread_self(), .n = SAMPLE};
+        o.threads = threads;
+        o.progress = hear;
+        o.progress_user = &told;
+        fesetround(FE_UPWARD);
+        int status = uni_lisi(&m, &b, 1, &o, out, NULL, NULL);
+        fesetround(FE_TONEAREST);
+        assert_int_equal(status, UNI_OK);
+        assert_int_equal(told.wrong, 0);
+        assert_true(told.times > 0 && told.times <= 200);
+        assert_true(threads > 1 || told.done > SAMPLE * 0.95);
+        assert_memory_equal(out, silent, SAMPLE * sizeof *out);
+    }
+    free(silent);
+    free(out);
+    made_free(&data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -495,6 +542,7 @@ int main(void)
         cmocka_unit_test(missing_labels),
         cmocka_unit_test(p120_bad_input_is_one_sentence),
         cmocka_unit_test(cancelled_in_the_middle),
+        cmocka_unit_test(progress_rises_in_the_caller_s_thread_and_surroundings),
     };
     return cmocka_run_group_tests_name("lisi", tests, NULL, NULL);
 }

@@ -95,9 +95,15 @@ struct lisi {
     double *share;  /* (threads, most_levels) */
     double *weight; /* (threads, 2 n_neighbours) weights, then distances */
     struct uni_arena arena;
+
+    uni_lisi_progress_fn progress; /* or NULL */
+    void *progress_user;
+    struct uni_surroundings *callers;
+    _Atomic int64_t done; /* cells */
+    int64_t tell;         /* when so many are done */
 };
 
-enum { ARRAYS = 6 };
+enum { ARRAYS = 6, TELLINGS = 200 };
 static void list_arrays(struct uni_array_row list[ARRAYS], struct lisi *job, int64_t values)
 {
     const struct uni_lisi_plan *p = &job->plan;
@@ -187,9 +193,21 @@ static void draw_cells(const struct lisi *job, int64_t seed)
             job->cells[taken++] = i;
 }
 
+/* The caller's thread is the pool's first. */
+static void tell(struct lisi *job, int64_t done)
+{
+    int64_t n = job->plan.n_sampled;
+    if (!job->progress || done < job->tell)
+        return;
+    job->tell = done + n / TELLINGS + 1;
+    uni_leave(job->callers);
+    job->progress(done, n, job->progress_user);
+    uni_enter(job->callers);
+}
+
 static void index_cell(void *context, int64_t i, const struct uni_near_cell *near, int thread)
 {
-    const struct lisi *job = context;
+    struct lisi *job = context;
     int64_t k = job->plan.n_neighbours, n = job->plan.n_sampled;
     double *weight = job->weight + thread * 2 * k, *distance = weight + k;
     for (int64_t j = 0; j < k; j++)
@@ -198,6 +216,9 @@ static void index_cell(void *context, int64_t i, const struct uni_near_cell *nea
     for (int l = 0; l < job->n_labels; l++)
         job->values[l * n + i] =
             found ? uni_lisi_index(weight, near, k, job->labels[l].level, job->share + thread * job->most_levels) : NAN;
+    int64_t done = ++job->done;
+    if (thread == 0)
+        tell(job, done);
 }
 
 static void give_cells(const struct lisi *job, int64_t *cells)
@@ -246,6 +267,9 @@ int uni_lisi(const struct uni_matrix *embedding, const struct uni_batch *labels,
         err = make_plan(&job, embedding, labels, n_labels, &o);
     if (err)
         return err;
+    job.progress = o.progress;
+    job.progress_user = o.progress_user;
+    job.callers = &callers;
     err = run(&job, embedding, &o, values, cells, scores);
     for (int64_t i = 0; err && values && i < n_labels * job.plan.n_sampled; i++)
         values[i] = NAN;

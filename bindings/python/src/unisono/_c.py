@@ -344,6 +344,9 @@ class Diagnosis(ctypes.Structure):
     ]
 
 
+LisiProgressFn = ctypes.CFUNCTYPE(None, c_int64, c_int64, c_void_p)
+
+
 class LisiOptions(ctypes.Structure):
     _name_ = "uni_lisi_options"
     _fields_ = [
@@ -353,6 +356,8 @@ class LisiOptions(ctypes.Structure):
         ("seed", c_int64),
         ("threads", c_int64),
         ("cancel", POINTER(c_int)),
+        ("progress", LisiProgressFn),
+        ("progress_user", c_void_p),
     ]
 
 
