@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inputs on which HDF5 may crash or never end: a worker, forked from this process, takes one after the other, and sends back which
-   places it reached. When it dies another takes its place, which costs a fork and no new start of the fuzzer. What a worker said as it
-   died is kept once for every kind (every sequence of places it was at): in FUZZ_FINDINGS, as KIND-NUMBER, the input, and
-   KIND-NUMBER.log, the report; without that folder it is printed. */
+/* Inputs on which HDF5 may crash or never end: a worker, forked from this process, takes one after the other, and sends back
+   which places it reached. When it dies another takes its place, which costs a fork and no new start of the fuzzer. What a worker
+   said as it died is kept once for every kind (every sequence of places it was at): in FUZZ_FINDINGS, as KIND-NUMBER, the input,
+   and KIND-NUMBER.log, the report, and KIND-NUMBER.h5ad, the file that it was at; without that folder the report is printed. */
 #include <errno.h>
 #include <poll.h>
 #include <sanitizer/allocator_interface.h>
@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -27,17 +28,17 @@ enum { MILLISECONDS = 300, PATIENCE = 60, LOOK_MS = 50, MOST_PAGES = (2048u << 2
 
 static struct {
     pid_t pid;
-    int fd;       /* to the worker */
-    int report;   /* what it writes to stderr */
-    int inputs;   /* that this worker has had */
-    size_t edges; /* counters */
+    int fd;                   /* to the worker */
+    int report;               /* what it writes to stderr */
+    int inputs;               /* that this worker has had */
+    size_t edges;             /* counters */
     uint8_t *input, *reached; /* shared with it */
 } w = {.pid = 0};
 
 static uint64_t known[MOST_KINDS]; /* reports that were seen */
 static size_t n_known, n_deaths;
 
-/* ---- the worker ------------------------------------------------------------------------------------------------------------- */
+/* ---- the worker ---- */
 
 static void work(int fd)
 {
@@ -108,17 +109,17 @@ static void start_worker(void)
     w.inputs = 0;
 }
 
-/* ---- what became of it ------------------------------------------------------------------------------------------------------ */
+/* ---- what became of it ---- */
 
-/* The places of all stacks of a report, as "(file+0x123)": the same for two deaths of one kind. Where HDF5 never ends it is now here,
-   now there: then those outside it. */
+/* The places of all stacks of a report, as "(file+0x123)": the same for two deaths of one kind. Where HDF5 takes too long or too
+   much it is now here, now there: then those outside it. */
 static uint64_t kind_of(const char *report, const char *what)
 {
     uint64_t hash = 1469598103934665603u ^ (uint64_t)what[0];
-    int long_in_hdf5 = !strcmp(what, "timeout") && strstr(report, "libhdf5");
+    int anywhere_in_hdf5 = strcmp(what, "crash") != 0 && strstr(report, "libhdf5");
     for (const char *at = report; (at = strstr(at, "\n    #")); at++) {
         const char *end = strchr(at + 1, '\n'), *place = strstr(at, "+0x"), *hdf5 = strstr(at, "libhdf5");
-        if (long_in_hdf5 && hdf5 && hdf5 < place)
+        if (anywhere_in_hdf5 && hdf5 && hdf5 < place)
             continue;
         for (; place && (!end || place < end) && *place && *place != ')'; place++)
             hash = (hash ^ (uint8_t)*place) * 1099511628211u;
@@ -134,6 +135,24 @@ static int is_new(uint64_t kind)
     if (n_known < MOST_KINDS)
         known[n_known++] = kind;
     return 1;
+}
+
+/* The file that the input was made into. */
+static void keep_file(const char *what, uint64_t kind)
+{
+    char from[64], to[4200];
+    const char *folder = getenv("FUZZ_FINDINGS");
+    fuzz_path(from, ".h5ad");
+    snprintf(to, sizeof to, "%s/%s-%016llx.h5ad", folder ? folder : ".", what, (unsigned long long)kind);
+    int in = folder ? open(from, O_RDONLY) : -1;
+    if (in < 0)
+        return;
+    int out = open(to, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    for (int part = 0; part < 64 && out >= 0 && sendfile(out, in, NULL, MOST_INPUT) > 0; part++)
+        ;
+    close(in);
+    if (out >= 0)
+        close(out);
 }
 
 static void keep(const char *what, uint64_t kind, const char *ending, const void *bytes, size_t size)
@@ -168,6 +187,7 @@ static void bury(const char *what, size_t size)
         return;
     keep(what, kind, "", w.input, size);
     keep(what, kind, ".log", report, strlen(report));
+    keep_file(what, kind);
     fprintf(stderr, "death %zu, kind %zu: %s-%016llx\n%s\n", n_deaths, n_known, what, (unsigned long long)kind,
             getenv("FUZZ_FINDINGS") ? "" : report);
 }

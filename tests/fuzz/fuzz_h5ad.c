@@ -11,8 +11,8 @@ static uint64_t number_at(const uint8_t *at)
     return number;
 }
 
-/* The entries of a heap of texts: which (2 bytes, 0 is what is free), 6 bytes, size (8), and its bytes to a multiple of 8. One that does
-   not fit gets what is left. */
+/* The entries of a heap of texts: which (2 bytes, 0 is what is free), 6 bytes, size (8), and its bytes to a multiple of 8. One
+   that does not fit gets what is left. */
 static void mend_heap(uint8_t *at, uint8_t *end)
 {
     while (end - at >= ENTRY_HEAD) {
@@ -28,8 +28,8 @@ static void mend_heap(uint8_t *at, uint8_t *end)
     }
 }
 
-/* HDF5 1.10 believes what the heaps of texts say of themselves, and most damaged files crash it there or keep it at work for ever. It
-   would see little else: so they are mended, but in some inputs. */
+/* HDF5 1.10 believes what the heaps of texts say of themselves, and most damaged files crash it there or keep it at work for
+   ever. It would see little else: so they are mended, but in some inputs. */
 static void mend_heaps(uint8_t *data, size_t size)
 {
     for (size_t i = 0; i + HEAP_HEAD < size; i += 8)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The input makes an .h5ad of HDF5's objects (h5ad_made.c), whole as HDF5 and anything as AnnData. Read in this process; of every
-   64th input a result is added to a copy, as the program does it (by child processes, which takes as long as twenty other inputs), and
-   read again. */
+   64th input a result is added to a copy, as the program does it (by child processes, which takes as long as twenty other
+   inputs), and read again. */
 #include "h5ad_here.h"
 #include "h5ad_made.h"
 

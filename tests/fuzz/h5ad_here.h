@@ -16,8 +16,8 @@ static inline void keep_memory(void)
     }
 }
 
-/* HDF5 opens a file that is open already by adding to a count: the half megabyte of a file's cache is made once for an input, and not
- * once for every look at it. */
+/* HDF5 opens a file that is open already by adding to a count: the half megabyte of a file's cache is made once for an input, and
+ * not once for every look at it. */
 static inline hid_t hold_open(const char *path)
 {
     struct io_h5_quiet quiet;
@@ -27,12 +27,12 @@ static inline hid_t hold_open(const char *path)
     return file;
 }
 
-/* Nothing else of it is open. */
+/* Nothing in it is open. */
 static inline void let_go(hid_t file)
 {
     if (file < 0)
         return;
-    REQUIRE(H5Fget_obj_count(file, H5F_OBJ_ALL) == 1);
+    REQUIRE(H5Fget_obj_count(file, H5F_OBJ_ALL) == 1); /* the file itself */
     struct io_h5_quiet quiet;
     io_h5_quiet_begin(&quiet);
     H5Fclose(file);

@@ -217,7 +217,8 @@ static void put_records(const struct making *m, const char *name, hid_t type, hi
     hid_t plist = layout_of(m->c, type, 1, &n, &most), space = H5Screate_simple(1, &n, &most);
     hid_t dataset = H5Dcreate2(m->file, name, file_type, space, H5P_DEFAULT, plist, H5P_DEFAULT);
     unsigned char *bytes = dataset >= 0 && n < 4096 ? calloc((size_t)n + 1, H5Tget_size(type)) : NULL;
-    for (size_t i = 0; bytes && H5Tdetect_class(type, H5T_STRING) <= 0 && i < (size_t)n * H5Tget_size(type); i++)
+    int plain = H5Tdetect_class(type, H5T_STRING) <= 0 && H5Tdetect_class(type, H5T_VLEN) <= 0; /* no addresses, but NULL */
+    for (size_t i = 0; bytes && plain && i < (size_t)n * H5Tget_size(type); i++)
         bytes[i] = (unsigned char)(i * 5 % 60);
     if (bytes && H5Pget_external_count(plist) == 0 && H5Pget_layout(plist) != H5D_VIRTUAL)
         H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes);
