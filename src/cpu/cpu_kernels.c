@@ -85,6 +85,16 @@ static void likenesses(const struct uni_shape *s, float *T, const float *z, int6
     product(T, s->Kv, n, s->Kv, (struct factor){z, s->Dv, 1}, c->Yt, s->Kv, s->D, 0, next);
 }
 
+INLINE void tiles_stay_awake(const struct uni_shape *s)
+{
+#ifdef HAS_TILES
+    if (s->tiles)
+        tiles_awake();
+#else
+    (void)s;
+#endif
+}
+
 static void tiles_for(const struct uni_shape *s, int wanted)
 {
 #ifdef HAS_TILES
@@ -156,19 +166,15 @@ static void inverse_lengths(const struct uni_shape *s, float *squares, float *z,
     }
 }
 
-/* CELLS rows of z.Yt -> e = 2^(z.Yt / |z| + bias - most), and base = e / sum e, stored, added to sum at the cell's weight. mass =
-   sum e. */
-INLINE void base_of_rows(const int CELLS, const struct uni_shape *s, float *v, const float *length, const float *bias, char *base,
-                         const float *weight, float *sum, float *most, float *mass, const int single, const int shift)
+/* CELLS rows of z.Yt -> e = 2^(z.Yt / |z| + bias - most), mass = sum e */
+INLINE void exponentials_of_rows(const int CELLS, const struct uni_shape *s, float *v, const float *length, const float *bias,
+                                 float *most, float *mass, const int shift)
 {
-    const int64_t Kv = s->Kv, whole = s->Kb / WIDTH * WIDTH,
-                  row_bytes = s->Kb * (single ? 4 : 2); /* stores may alias the shape */
-    const int rest = whole < s->Kb;
-    vf total[4] = {{0}, {0}, {0}, {0}}, scale[4], top[4], counts[4];
+    const int64_t Kv = s->Kv; /* stores may alias the shape */
+    vf total[4] = {{0}, {0}, {0}, {0}}, scale[4], top[4];
 #pragma GCC unroll 4
     for (int c = 0; c < CELLS; c++) {
         scale[c] = splat(length[c]);
-        counts[c] = splat(weight ? weight[c] : 1);
         top[c] = splat(0);
         if (shift) {
             vf largest = splat(-HUGE_VALF);
@@ -188,44 +194,56 @@ INLINE void base_of_rows(const int CELLS, const struct uni_shape *s, float *v, c
             total[c] += e;
         }
     }
-    v4 masses = add_across4(total[0], total[1], total[2], total[3]), scales = BASE_SCALE / masses;
-#pragma GCC unroll 4
-    for (int c = 0; c < CELLS; c++) {
+    v4 masses = add_across4(total[0], total[1], total[2], total[3]);
+    for (int c = 0; c < CELLS; c++)
         mass[c] = masses[c];
-        scale[c] = splat(scales[c]);
-    }
+}
+
+/* base = e times scale, which is BASE_SCALE / sum e; added to sum at the cell's weight */
+INLINE void base_of_rows(const int CELLS, const struct uni_shape *s, const float *e, const float *scale, char *base,
+                         const float *weight, float *sum, const int single)
+{
+    const int64_t Kv = s->Kv, whole = s->Kb / WIDTH * WIDTH, row_bytes = s->Kb * (single ? 4 : 2);
+    const int rest = whole < s->Kb;
     for (int64_t k = 0; k < Kv; k += WIDTH) {
         vf part = load(sum + k);
 #pragma GCC unroll 4
         for (int c = 0; c < CELLS; c++) {
-            vf b = load(v + c * Kv + k) * scale[c];
+            vf b = load(e + c * Kv + k) * scale[c];
             if (k < whole)
                 base_put_whole(base + c * row_bytes, k, b, single);
             else if (rest)
                 base_put_part(base + c * row_bytes, k, b, single);
-            part += b * counts[c];
+            part += weight ? b * weight[c] : b;
         }
         store(sum + k, part);
     }
 }
 
+/* Exponentials of all rows first, then their base: a row's sum takes its time. */
 INLINE void base_of_tile(const struct uni_shape *s, float *v, int64_t n, const float *length, const float *bias, char *base,
                          const float *weight, float *sum, float *L, const int single, const int shift)
 {
-    float most[TILE + WIDTH], mass[TILE + WIDTH];
+    float most[TILE + WIDTH], mass[TILE + WIDTH], scale[TILE + WIDTH];
     const int64_t Kv = s->Kv, row_bytes = s->Kb * (single ? 4 : 2);
     struct ahead ahead = {base + TILE * row_bytes, (4 * row_bytes + 63) / 64};
     int64_t i = 0;
     for (; i + 4 <= n; i += 4) {
         fetch(&ahead);
-        base_of_rows(4, s, v + i * Kv, length + i, bias, base + i * row_bytes, weight ? weight + i : NULL, sum, most + i,
-                     mass + i, single, shift);
+        if (i % 16 == 12)
+            tiles_stay_awake(s);
+        exponentials_of_rows(4, s, v + i * Kv, length + i, bias, most + i, mass + i, shift);
     }
     for (; i < n; i++)
-        base_of_rows(1, s, v + i * Kv, length + i, bias, base + i * row_bytes, weight ? weight + i : NULL, sum, most + i,
-                     mass + i, single, shift);
+        exponentials_of_rows(1, s, v + i * Kv, length + i, bias, most + i, mass + i, shift);
     for (i = n; i < n + WIDTH; i++)
         mass[i] = most[i] = 1;
+    for (i = 0; i < n; i += WIDTH)
+        store(scale + i, BASE_SCALE / load(mass + i));
+    for (i = 0; i + 4 <= n; i += 4)
+        base_of_rows(4, s, v + i * Kv, scale + i, base + i * row_bytes, weight ? weight + i : NULL, sum, single);
+    for (; i < n; i++)
+        base_of_rows(1, s, v + i * Kv, scale + i, base + i * row_bytes, weight ? weight + i : NULL, sum, single);
     for (i = 0; i < n; i += WIDTH)
         store(mass + i, natural_log(load(mass + i)) + load(most + i) * 0.693147180559945f);
     copy_row(L, mass, n);

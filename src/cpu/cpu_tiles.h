@@ -14,6 +14,39 @@
 #ifndef UNI_CPU_TILES_H
 #define UNI_CPU_TILES_H
 
+/* ---- the unit ------------------------------------------------------------------------------------------------------------ */
+
+/* Every tile is 16 rows of 64 bytes. Until release a change of thread costs more: kernels set and release it. */
+INLINE void tiles_begin(void)
+{
+    struct {
+        uint8_t palette, start, zero[14];
+        uint16_t row_bytes[16];
+        uint8_t rows[16];
+    } config;
+    memset(&config, 0, sizeof config);
+    config.palette = 1;
+    for (int i = 0; i < 8; i++) {
+        config.row_bytes[i] = 64;
+        config.rows[i] = 16;
+    }
+    _tile_loadconfig(&config);
+}
+
+INLINE void tiles_end(void)
+{
+    _tile_release();
+}
+
+/* The unit falls asleep when it has had nothing to do for half a microsecond, and takes a quarter of one to wake. This is something to
+   do, once in every 200 ns or so of other work; it takes 15 itself. */
+INLINE void tiles_awake(void)
+{
+    _tile_dpbf16ps(5, 6, 7);
+}
+
+#define SEEN __asm__ volatile("" ::: "memory") /* the compiler does not know that tiles are loaded from memory */
+
 typedef uint32_t vu __attribute__((vector_size(WIDTH * 4)));
 
 /* Two vectors -> words of their high halves, rounded, and of what that leaves. */
@@ -148,31 +181,7 @@ static void pack(float *packed, const float *B, int64_t rows, int64_t columns)
     }
 }
 
-/* ---- the unit ------------------------------------------------------------------------------------------------------------ */
-
-/* Every tile is 16 rows of 64 bytes. Until release a change of thread costs more: kernels set and release it. */
-INLINE void tiles_begin(void)
-{
-    struct {
-        uint8_t palette, start, zero[14];
-        uint16_t row_bytes[16];
-        uint8_t rows[16];
-    } config;
-    memset(&config, 0, sizeof config);
-    config.palette = 1;
-    for (int i = 0; i < 8; i++) {
-        config.row_bytes[i] = 64;
-        config.rows[i] = 16;
-    }
-    _tile_loadconfig(&config);
-}
-
-INLINE void tiles_end(void)
-{
-    _tile_release();
-}
-
-#define SEEN __asm__ volatile("" ::: "memory") /* the compiler does not know that tiles are loaded from memory */
+/* ---- the products -------------------------------------------------------------------------------------------------------- */
 
 struct tiled { /* C (rows of c_row floats) += A B */
     float *C;
@@ -192,9 +201,9 @@ struct tiled { /* C (rows of c_row floats) += A B */
     } while (0)
 #define LOAD_B(N, at)                                                                                                            \
     do {                                                                                                                         \
-        _tile_loadd(6, (at), TILE_ROW);                                                                                          \
+        _tile_stream_loadd(6, (at), TILE_ROW);                                                                                          \
         if (N > 1)                                                                                                               \
-            _tile_loadd(7, (at) + TILE_BYTES, TILE_ROW);                                                                         \
+            _tile_stream_loadd(7, (at) + TILE_BYTES, TILE_ROW);                                                                         \
     } while (0)
 #define MULTIPLY(R, N)                                                                                                           \
     do {                                                                                                                         \
@@ -346,6 +355,8 @@ static void turn_cells(const struct uni_shape *s, char *turned, const float *Z, 
                 }
                 split(a, b, &high[i], &low[i]);
             }
+            if (d == 0)
+                tiles_awake();
             turn_words(high);
             turn_words(low);
 #pragma GCC unroll 16
@@ -413,6 +424,8 @@ static void weighted_pairs(const struct uni_shape *s, const struct uni_run *run,
     for (; i + 4 <= n; i += 4) {
         char *at = row_of_tiles(paired, i / 2, vectors);
         fetch(ahead);
+        if (i % 16 == 12)
+            tiles_awake();
         weighted_pairs_rows(4, s, base + i * row_bytes, P, at, at + low_at, inverse + i);
     }
     char *at = row_of_tiles(paired, i / 2, vectors);

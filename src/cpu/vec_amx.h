@@ -3,5 +3,5 @@
 #define KERNELS uni_kernels_amx
 #define ISA_NAME "amx"
 #define HAS_TILES 1
-#define TILE 64 /* two rows of the unit's tiles: what is between the products stays in the first cache */
+#define TILE 32 /* two rows of the unit's tiles: what is between the products stays in the first cache */
 #include "vec_avx512.h"
