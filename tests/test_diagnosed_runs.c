@@ -201,15 +201,29 @@ static void bad_input_is_named(void **state)
     ASSERT_SAYS("only the embedding before the correction is given", &m, NULL, &batch, 1, NULL, 0);
     ASSERT_SAYS("0 batch variables", &m, &m, NULL, 0, NULL, 0);
     wrong.n_cells--;
-    ASSERT_SAYS("the embedding after the correction is 999 x 20; the labels are for 1000 cells", &m, &wrong, &batch, 1, NULL, 0);
+    ASSERT_SAYS("the embedding is 1000x20 before the correction and 999x20 after", &m, &wrong, &batch, 1, NULL, 0);
     wrong = m, wrong.n_dims = 10, wrong.row_stride = 80, wrong.col_stride = 4;
-    ASSERT_SAYS("20 dimensions before the correction and 10 after", &m, &wrong, &batch, 1, NULL, 0);
+    ASSERT_SAYS("1000x20 before the correction and 1000x10 after", &m, &wrong, &batch, 1, NULL, 0);
+    wrong = m, wrong.dtype = 7;
+    ASSERT_SAYS("after the correction: the embedding's dtype is 7", &m, &wrong, &batch, 1, NULL, 0);
+    wrong.data = NULL;
+    ASSERT_SAYS("before the correction: the embedding's data is NULL", &wrong, &m, &batch, 1, NULL, 0);
     types.n_cells = 7;
-    ASSERT_SAYS("\"type\" has 7 labels for 1000 cells", &m, &m, &batch, 1, &types, 0);
+    ASSERT_SAYS("\"type\" has 7 labels for an embedding of 1000x20", &m, &m, &batch, 1, &types, 0);
+    types.n_cells = 20;
+    ASSERT_SAYS("cells must be rows, transpose", &m, &m, &batch, 1, &types, 0);
     types.n_cells = data.n, types.n_levels = 2;
-    ASSERT_SAYS("\"type\" has the level ", &m, &m, &batch, 1, &types, 0);
-    data.Z[77 * 20 + 3] = NAN;
-    ASSERT_SAYS("not finite", &m, &m, &batch, 1, NULL, 0);
+    ASSERT_SAYS("\"type\" has level ", &m, &m, &batch, 1, &types, 0);
+    types.level = NULL;
+    ASSERT_SAYS("\"type\" has no levels: level is NULL", &m, &m, &batch, 1, &types, 0);
+    float *after = malloc((size_t)(data.n * 20) * sizeof *after);
+    memcpy(after, data.Z, (size_t)(data.n * 20) * sizeof *after);
+    after[77 * 20 + 3] = NAN;
+    wrong = m, wrong.data = after;
+    ASSERT_SAYS("after the correction: the embedding has 1 non-finite value (NaN or infinite), at row 78, column 4", &m, &wrong,
+                &batch, 1, NULL, 0);
+    ASSERT_SAYS("before the correction: the embedding has 1 non-finite value", &wrong, &m, &batch, 1, NULL, 0);
+    free(after);
     made_free(&data);
 }
 

@@ -10,70 +10,60 @@
 
 #include "../cpu/cpu_pool.h"
 #include "../error.h"
+#include "../method.h"
 #include "../surroundings.h"
 
-static const char *name_of(const struct uni_batch *b, const char *otherwise)
+/* What a check for whoever takes an embedding said, of one of two. */
+static int say_which(int err, const char *what)
 {
-    return b->name ? b->name : otherwise;
+    char said[512];
+    snprintf(said, sizeof said, "%s", uni_last_error());
+    return uni_fail(err, "%s the correction: %.480s", what, said);
 }
 
-static int check_labels(const struct uni_batch *b, const char *what, int64_t n_cells)
-{
-    if (!b->level)
-        return uni_fail(UNI_INPUT, "the labels of \"%s\" are NULL", name_of(b, what));
-    if (b->n_cells != n_cells)
-        return uni_fail(UNI_INPUT, "\"%s\" has %lld labels for %lld cells; give one for every cell", name_of(b, what),
-                        (long long)b->n_cells, (long long)n_cells);
-    for (int64_t i = 0; i < n_cells; i++)
-        if (b->level[i] < -1 || b->level[i] >= b->n_levels)
-            return uni_fail(UNI_INPUT, "\"%s\" has the level %d at cell %lld (from 1); levels are 0 to %lld, -1 is missing",
-                            name_of(b, what), (int)b->level[i], (long long)i + 1, (long long)b->n_levels - 1);
-    return UNI_OK;
-}
-
-static int check_all_labels(const struct uni_batch *batches, int n_batches, const struct uni_batch *types)
-{
-    int err = UNI_OK;
-    if (!batches || n_batches < 1 || n_batches > UNI_MAX_VARIABLES)
-        return uni_fail(UNI_INPUT, "%d batch variables; give 1 to %d", batches ? n_batches : 0, UNI_MAX_VARIABLES);
-    for (int v = 0; v < n_batches && !err; v++)
-        err = check_labels(&batches[v], "batch", batches[0].n_cells);
-    return err || !types ? err : check_labels(types, "cell type", batches[0].n_cells);
-}
-
-/* Strides in full, as uni_matrix_row wants them. */
-static int check_matrix(struct uni_matrix *plain, const struct uni_matrix *given, const char *what, int64_t n_cells)
-{
-    *plain = *given;
-    if (!given->data || (given->dtype != UNI_FLOAT32 && given->dtype != UNI_FLOAT64))
-        return uni_fail(UNI_INPUT,
-                        "the embedding %s the correction has no data, or a dtype that is neither UNI_FLOAT32 nor UNI_FLOAT64",
-                        what);
-    if (given->n_cells != n_cells || given->n_dims < 1)
-        return uni_fail(UNI_INPUT, "the embedding %s the correction is %lld x %lld; the labels are for %lld cells", what,
-                        (long long)given->n_cells, (long long)given->n_dims, (long long)n_cells);
-    if (!given->row_stride && !given->col_stride) {
-        plain->col_stride = given->dtype == UNI_FLOAT64 ? 8 : 4;
-        plain->row_stride = plain->col_stride * given->n_dims;
-    }
-    return UNI_OK;
-}
-
-static int check_matrices(struct uni_matrix plain[2], const struct uni_matrix *before, const struct uni_matrix *after,
-                          int64_t n_cells)
+static int check_matrices(struct uni_matrix plain[2], const struct uni_matrix *before, const struct uni_matrix *after)
 {
     if (!before != !after)
         return uni_fail(UNI_INPUT, "only the embedding %s the correction is given; give both, or neither",
                         before ? "before" : "after");
     if (!before)
         return UNI_OK;
-    int err = check_matrix(&plain[0], before, "before", n_cells);
-    if (!err)
-        err = check_matrix(&plain[1], after, "after", n_cells);
-    if (!err && before->n_dims != after->n_dims)
-        err = uni_fail(UNI_INPUT, "the embedding has %lld dimensions before the correction and %lld after; they must be the same",
-                       (long long)before->n_dims, (long long)after->n_dims);
+    if (before->n_cells != after->n_cells || before->n_dims != after->n_dims)
+        return uni_fail(UNI_INPUT,
+                        "the embedding is %lldx%lld before the correction and %lldx%lld after (cells x dimensions); they must be "
+                        "the same",
+                        (long long)before->n_cells, (long long)before->n_dims, (long long)after->n_cells,
+                        (long long)after->n_dims);
+    if (before->n_cells < 1 || before->n_dims < 1)
+        return uni_fail(UNI_INPUT, "the embedding is %lldx%lld (cells x dimensions); there is nothing to diagnose",
+                        (long long)before->n_cells, (long long)before->n_dims);
+    int err = uni_matrix_plain(before, &plain[0]);
+    if (err)
+        return say_which(err, "before");
+    err = uni_matrix_plain(after, &plain[1]);
+    return err ? say_which(err, "after") : UNI_OK;
+}
+
+static int check_labels(const struct uni_batch *b, const char *otherwise, int64_t n_cells, int64_t n_dims)
+{
+    const char *name = b->name ? b->name : otherwise;
+    int err = uni_labels_check(b, name, n_cells, n_dims);
+    if (!err && !b->level)
+        err = uni_fail(UNI_INPUT, "\"%s\" has no levels: level is NULL", name);
+    for (int64_t i = 0; i < n_cells && !err; i++)
+        if (b->level[i] < -1 || b->level[i] >= b->n_levels)
+            err = uni_level_refused(b, name, i);
     return err;
+}
+
+/* Of what is diagnosed: the embeddings, else the run. */
+static int check_all_labels(const struct uni_diagnose_work *w, const struct uni_batch *batches, int n_batches,
+                            const struct uni_batch *types)
+{
+    int err = UNI_OK;
+    for (int v = 0; v < n_batches && !err; v++)
+        err = check_labels(&batches[v], "batch", w->answer.n_cells, w->answer.n_dims);
+    return err || !types ? err : check_labels(types, "cell type", w->answer.n_cells, w->answer.n_dims);
 }
 
 /* Levels of all variables; where a run took cells without a label, they are a level more of their variable. */
@@ -89,7 +79,7 @@ static void lay_out_levels(struct uni_diagnose_work *w, int missing_is_level)
     w->answer.n_levels = w->level_first[V];
 }
 
-/* Sizes from the run, which must have ended and be readable. */
+/* Clusters and levels from the run, which must have ended and be readable. */
 static int ask_run(struct uni_diagnose_work *w, struct uni_harmony *run, struct uni_diagnose_cells *c)
 {
     int64_t shape[3];
@@ -99,10 +89,9 @@ static int ask_run(struct uni_diagnose_work *w, struct uni_harmony *run, struct 
         return err;
     if (s->reason == UNI_NOT_RUN || s->reason == UNI_FAILED || s->reason == UNI_CANCELLED)
         return uni_fail(UNI_INPUT, "there is nothing to diagnose: the run ended with \"%s\"", s->reason_text);
-    if (s->n_cells != w->answer.n_cells || (w->answer.n_dims && s->n_dims != w->answer.n_dims))
+    if (s->n_cells != w->answer.n_cells || s->n_dims != w->answer.n_dims)
         return uni_fail(UNI_INPUT, "the run has %lld cells x %lld dimensions, what is given %lld x %lld", (long long)s->n_cells,
                         (long long)s->n_dims, (long long)w->answer.n_cells, (long long)w->answer.n_dims);
-    w->answer.n_dims = s->n_dims;
     w->answer.n_clusters = s->n_rounds ? shape[1] : 0;
     lay_out_levels(w, s->n_skipped == 0);
     if (s->n_variables == 1 && w->answer.n_variables > 1) {
@@ -220,6 +209,17 @@ static int open_names(struct uni_diagnose_work *w)
     return UNI_OK;
 }
 
+/* Values are looked at by the pass alone, and again only where it met one that is no number. */
+static int say_where(int err, const struct uni_diagnose_cells *c)
+{
+    struct uni_matrix unused;
+    if (err != UNI_INPUT)
+        return err;
+    if (uni_matrix_check(c->before, &unused, NULL))
+        return say_which(err, "before");
+    return uni_matrix_check(c->after, &unused, NULL) ? say_which(err, "after") : err;
+}
+
 static int work_on_cells(struct uni_diagnose_work *w, struct uni_diagnose_cells *c)
 {
     int err = 0;
@@ -231,7 +231,7 @@ static int work_on_cells(struct uni_diagnose_work *w, struct uni_diagnose_cells 
     pool = uni_pool_open(c->threads, NULL);
     if (!pool)
         TRY(uni_fail(UNI_MEMORY, "no memory for %lld threads", (long long)c->threads));
-    TRY(uni_diagnose_pass(c, pool));
+    TRY(say_where(uni_diagnose_pass(c, pool), c));
     uni_diagnose_levels(w, c);
     TRY(uni_diagnose_types(w, c, pool));
 done:
@@ -244,9 +244,6 @@ static int fill(struct uni_diagnose_work *w, struct uni_harmony *run, const stru
                 const struct uni_matrix *after, int64_t threads)
 {
     int err = 0;
-    struct uni_matrix plain[2];
-    TRY(check_matrices(plain, before, after, w->answer.n_cells));
-    w->answer.n_dims = before ? before->n_dims : 0;
     threads = threads > 0 ? threads : uni_cpu_count();
     struct uni_diagnose_cells cells = {.N_all = w->answer.n_cells,
                                        .V = w->answer.n_variables,
@@ -265,8 +262,8 @@ static int fill(struct uni_diagnose_work *w, struct uni_harmony *run, const stru
     cells.T = w->answer.n_types;
     cells.batches = w->batches;
     cells.types = w->types;
-    cells.before = before ? &plain[0] : NULL;
-    cells.after = before ? &plain[1] : NULL;
+    cells.before = before;
+    cells.after = after;
     TRY(work_on_cells(w, &cells));
     TRY(uni_diagnose_tables(w, run));
     uni_diagnose_findings(w);
@@ -282,19 +279,25 @@ int uni_diagnose(struct uni_diagnosis **diagnosis, struct uni_harmony *run, cons
 {
     OWN_SURROUNDINGS;
     *diagnosis = NULL;
-    int err = check_all_labels(batches, n_batches, types);
+    struct uni_matrix plain[2];
+    int err = check_matrices(plain, before, after);
+    if (!err && (!batches || n_batches < 1 || n_batches > UNI_MAX_VARIABLES))
+        err = uni_fail(UNI_INPUT, "%d batch variables; give 1 to %d", batches ? n_batches : 0, UNI_MAX_VARIABLES);
     if (err)
         return err;
     struct uni_diagnose_work *w = calloc(1, sizeof *w);
     if (!w)
         return uni_fail(UNI_MEMORY, "no memory for diagnostics: %zu bytes asked for", sizeof *w);
     w->batches = batches;
-    w->types = types;
-    w->answer.n_cells = batches[0].n_cells;
+    w->types = types && types->n_levels ? types : NULL; /* a column without any label has no levels */
+    w->answer.n_cells = before ? before->n_cells : run ? uni_summary(run)->n_cells : batches[0].n_cells;
+    w->answer.n_dims = before ? before->n_dims : run ? uni_summary(run)->n_dims : 0;
     w->answer.n_variables = n_batches;
-    w->answer.n_types = types ? types->n_levels : 0;
+    w->answer.n_types = w->types ? types->n_levels : 0;
     w->answer.length_median = w->answer.length_rms = w->answer.length_999 = w->answer.length_max = NAN;
-    err = fill(w, run, before, after, threads);
+    err = check_all_labels(w, batches, n_batches, w->types);
+    if (!err)
+        err = fill(w, run, before ? &plain[0] : NULL, before ? &plain[1] : NULL, threads);
     if (err)
         uni_diagnosis_close(&w->answer);
     else

@@ -44,11 +44,7 @@ int uni_diagnose_pass(struct uni_diagnose_cells *c, struct uni_pool *pool)
     int err = uni_pool_run(pool, slice_task, c, c->n_slices);
     for (int64_t s = 0; !err && s < c->n_slices; s++)
         if (!isfinite(c->square[2 * s] + c->square[2 * s + 1]))
-            err = uni_fail(UNI_INPUT,
-                           "the embedding has a value that is not finite (NaN or infinite) %s the correction, in one of "
-                           "the cells %lld to %lld (from 1) of those sorted by label; remove these cells first",
-                           isfinite(c->square[2 * s]) ? "after" : "before", (long long)c->slice[s].first + 1,
-                           (long long)(c->slice[s].first + c->slice[s].n));
+            err = uni_fail(UNI_INPUT, "the embeddings' values are so large that their squares are beyond any number");
     return err;
 }
 
