@@ -460,16 +460,16 @@ static void correct(const struct uni_shape *s, const struct uni_run *run, const 
                     const int64_t *row, float *dst, float *scratch)
 {
     float *z = scratch + MOST_TILE * s->Kv, squares[TILE];
-    tiles_for(s, 1);
+    struct uni_shape exact = *s; /* the result is float32's, whatever the way there was */
+    exact.tiles = 0;
     for (int64_t first = 0; first < run->n; first += TILE) {
         int64_t n = run->n - first < TILE ? run->n - first : TILE;
         if (row)
             fetch_rows(dst, row + first, n, s->D);
-        corrected_tile(s, run, first, n, P, minus_W, scratch, z, squares);
+        corrected_tile(&exact, run, first, n, P, minus_W, scratch, z, squares);
         for (int64_t i = 0; i < n; i++)
             copy_row(dst + (row ? row[first + i] : first + i) * s->D, z + i * s->Dv, s->D);
     }
-    tiles_for(s, 0);
 }
 
 static void assignments(const struct uni_shape *s, const struct uni_run *run, const float *P, const int64_t *row, float *dst,
