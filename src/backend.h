@@ -40,6 +40,7 @@ struct uni_problem {
     const float *x;                    /* (X,N) their values, sorted rows, centred and scaled */
     int by_level;                      /* several variables: S has a row for every level and one more, not one for every group */
     int64_t threads;                   /* most threads to use; 0: the CPUs that this process may use */
+    struct uni_pool *pool;             /* so many of the host, or NULL: a backend that needs them starts its own */
     const volatile int *cancel;        /* or NULL: give up with UNI_STOPPED soon after it is set */
 };
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The caller's matrix: checked once, read row by row in any layout. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "cpu/cpu_pool.h"
 #include "error.h"
 #include "method.h"
 
@@ -83,34 +85,83 @@ static int row_is_usable(const struct uni_matrix *m, int64_t i)
     return 1;
 }
 
+/* What was found among some rows; -1: nothing. */
+struct found {
+    int64_t count, first_row, first_column, large_row, large_column;
+};
+
+enum { PARTS = 256, PART_ROWS = 4096 }; /* at most, at least */
+
+struct check {
+    const struct uni_matrix *m;
+    int64_t rows; /* of a part */
+    struct found *found;
+};
+
 /* A float64 beyond float32's range counts as infinite: it would become so. */
-static int check_values(const struct uni_matrix *m, int any_size)
+static void check_part(void *context, int64_t part, int thread)
 {
-    int64_t count = 0, first_row = -1, first_column = -1, large_row = -1, large_column = -1;
-    for (int64_t i = 0; i < m->n_cells; i++) {
+    const struct check *c = context;
+    const struct uni_matrix *m = c->m;
+    const int64_t end = (part + 1) * c->rows < m->n_cells ? (part + 1) * c->rows : m->n_cells;
+    struct found f = {.first_row = -1, .large_row = -1};
+    (void)thread;
+    for (int64_t i = part * c->rows; i < end; i++) {
         if (row_is_usable(m, i))
             continue;
         for (int64_t j = 0; j < m->n_dims; j++) {
             double value = value_at(m, i, j);
             if (isfinite((float)value)) {
-                if (large_row < 0 && fabs(value) >= LARGEST)
-                    large_row = i, large_column = j;
+                if (f.large_row < 0 && fabs(value) >= LARGEST)
+                    f.large_row = i, f.large_column = j;
                 continue;
             }
-            if (count++ == 0)
-                first_row = i, first_column = j;
+            if (f.count++ == 0)
+                f.first_row = i, f.first_column = j;
         }
     }
-    if (count)
+    c->found[part] = f;
+}
+
+static int find_unusable(struct found *all, const struct uni_matrix *m, struct uni_pool *pool)
+{
+    struct check c = {.m = m, .rows = m->n_cells / PARTS + 1};
+    c.rows = c.rows < PART_ROWS ? PART_ROWS : c.rows;
+    int64_t parts = (m->n_cells + c.rows - 1) / c.rows;
+    *all = (struct found){.first_row = -1, .large_row = -1};
+    c.found = calloc((size_t)parts + 1, sizeof *c.found);
+    if (!c.found)
+        return uni_fail(UNI_MEMORY, "no memory for checking the embedding: %zu bytes asked for", (size_t)parts * sizeof *c.found);
+    int err = uni_pool_run(pool, check_part, &c, parts);
+    for (int64_t part = 0; part < parts && !err; part++) {
+        const struct found *f = &c.found[part];
+        all->count += f->count;
+        if (all->first_row < 0)
+            all->first_row = f->first_row, all->first_column = f->first_column;
+        if (all->large_row < 0)
+            all->large_row = f->large_row, all->large_column = f->large_column;
+    }
+    free(c.found);
+    return err;
+}
+
+static int check_values(const struct uni_matrix *m, int any_size, struct uni_pool *pool)
+{
+    struct found all;
+    int err = find_unusable(&all, m, pool);
+    if (err)
+        return err;
+    if (all.count)
         return uni_fail(UNI_INPUT,
                         "the embedding has %lld non-finite value%s (NaN or infinite), %sat row %lld, column %lld (from 1); "
                         "remove these cells first",
-                        (long long)count, count == 1 ? "" : "s", count == 1 ? "" : "the first ", (long long)first_row + 1,
-                        (long long)first_column + 1);
-    if (large_row >= 0 && !any_size)
+                        (long long)all.count, all.count == 1 ? "" : "s", all.count == 1 ? "" : "the first ",
+                        (long long)all.first_row + 1, (long long)all.first_column + 1);
+    if (all.large_row >= 0 && !any_size)
         return uni_fail(UNI_INPUT,
                         "the embedding holds %g at row %lld, column %lld (from 1), and values must be below %.1g; scale it",
-                        value_at(m, large_row, large_column), (long long)large_row + 1, (long long)large_column + 1, LARGEST);
+                        value_at(m, all.large_row, all.large_column), (long long)all.large_row + 1, (long long)all.large_column + 1,
+                        LARGEST);
     return UNI_OK;
 }
 
@@ -159,12 +210,18 @@ int uni_matrix_plain(const struct uni_matrix *given, struct uni_matrix *plain)
     return UNI_OK;
 }
 
-int uni_matrix_check(const struct uni_matrix *given, struct uni_matrix *plain, struct uni_warnings *warnings)
+int uni_matrix_check_on(struct uni_pool *pool, const struct uni_matrix *given, struct uni_matrix *plain,
+                        struct uni_warnings *warnings)
 {
     int err = uni_matrix_plain(given, plain);
     if (!err)
-        err = check_values(plain, !warnings); /* who asks for no warnings calculates in float64 */
+        err = check_values(plain, !warnings, pool); /* who asks for no warnings calculates in float64 */
     if (!err && warnings)
         warn_uncentred(plain, warnings);
     return err;
+}
+
+int uni_matrix_check(const struct uni_matrix *given, struct uni_matrix *plain, struct uni_warnings *warnings)
+{
+    return uni_matrix_check_on(NULL, given, plain, warnings);
 }

@@ -50,15 +50,19 @@ int uni_groups_check(int64_t n_cells, int64_t n_dims, const struct uni_batch *ba
     return UNI_OK;
 }
 
-/* Cells of every level; the level past the last holds those without a label. */
-static int count_levels(int64_t *cells, const struct uni_batch *b)
+/* Every level in range? *missing: cells without one. */
+static int check_labels(int64_t *missing, const struct uni_batch *b)
 {
+    int64_t none = 0, wrong = 0;
+    const int32_t end = (int32_t)b->n_levels;
     for (int64_t i = 0; i < b->n_cells; i++) {
-        int32_t level = b->level[i];
-        if (level < -1 || level >= b->n_levels)
-            return uni_level_refused(b, variable_name(b), i);
-        cells[level < 0 ? b->n_levels : level]++;
+        none += b->level[i] < 0;
+        wrong += (b->level[i] < -1) | (b->level[i] >= end);
     }
+    for (int64_t i = 0; wrong && i < b->n_cells; i++)
+        if (b->level[i] < -1 || b->level[i] >= end)
+            return uni_level_refused(b, variable_name(b), i);
+    *missing = none;
     return UNI_OK;
 }
 
@@ -111,14 +115,26 @@ static int check_levels(const struct uni_batch *b, const int64_t *cells, int64_t
 
 /* ---- groups ---------------------------------------------------------------------------------------------------------------- */
 
-/* Groups while they are found: an open hash table over the levels that make them. */
+enum { MOST_PLACES = 1 << 20, CELLS_AT_ONCE = 256 };
+
+/* Groups while they are found: a table with a place for every combination of levels, or where those are too many an open hash
+   table. */
 struct finder {
-    int V;
+    int V, hashed;
     int64_t n, room, slots;
-    int32_t *levels; /* (room,V) */
-    int64_t *cells;  /* (room) */
-    int32_t *slot;   /* (slots) group + 1; 0 empty */
+    int64_t step[UNI_MAX_VARIABLES]; /* by place: of a level of each variable */
+    int32_t *levels;                 /* (room,V) counted over all variables */
+    int64_t *cells;                  /* (room) */
+    double *mass;                    /* (room) sum of the cells' weights, where they have some */
+    int32_t *slot;                   /* (slots) group + 1; 0 empty */
 };
+
+/* The level of a cell of variable v, counted over all; past its levels are the cells without a label. */
+static int32_t level_of(const struct uni_problem *p, const struct uni_batch *batches, int v, int64_t cell)
+{
+    int32_t level = batches[v].level[cell];
+    return (int32_t)(p->level_first[v] + (level < 0 ? batches[v].n_levels : level));
+}
 
 static uint64_t hash_levels(const int32_t *levels, int V)
 {
@@ -138,6 +154,39 @@ static int64_t find_slot(const struct finder *f, const int32_t *levels)
     return at;
 }
 
+static int no_room(int64_t groups)
+{
+    return uni_fail(UNI_MEMORY, "no memory for %lld groups of cells", (long long)groups);
+}
+
+static int finder_open(struct finder *f, const struct uni_batch *batches)
+{
+    int64_t places = 1;
+    for (int v = 0; v < f->V; v++) {
+        f->step[v] = places;
+        f->hashed |= __builtin_mul_overflow(places, batches[v].n_levels + 1, &places) || places > MOST_PLACES;
+        places = f->hashed ? 1 : places;
+    }
+    if (f->hashed)
+        return UNI_OK;
+    f->slots = places;
+    f->slot = calloc((size_t)places, sizeof *f->slot);
+    return f->slot ? UNI_OK : no_room(places);
+}
+
+static int rehash(struct finder *f)
+{
+    int32_t *slot = calloc((size_t)(4 * f->room), sizeof *slot);
+    if (!slot)
+        return no_room(f->room);
+    free(f->slot);
+    f->slot = slot;
+    f->slots = 4 * f->room;
+    for (int64_t g = 0; g < f->n; g++)
+        f->slot[find_slot(f, f->levels + g * f->V)] = (int32_t)g + 1;
+    return UNI_OK;
+}
+
 static int grow(struct finder *f)
 {
     int64_t room = f->room ? 2 * f->room : 64;
@@ -145,91 +194,147 @@ static int grow(struct finder *f)
     f->levels = levels ? levels : f->levels;
     int64_t *cells = realloc(f->cells, (size_t)room * sizeof *cells);
     f->cells = cells ? cells : f->cells;
-    int32_t *slot = calloc((size_t)(4 * room), sizeof *slot);
-    if (!levels || !cells || !slot) {
-        free(slot);
-        return uni_fail(UNI_MEMORY, "no memory for %lld groups of cells", (long long)room);
-    }
-    free(f->slot);
-    f->slot = slot;
+    double *mass = realloc(f->mass, (size_t)room * sizeof *mass);
+    f->mass = mass ? mass : f->mass;
+    if (!levels || !cells || !mass)
+        return no_room(room);
     f->room = room;
-    f->slots = 4 * room;
-    for (int64_t g = 0; g < f->n; g++)
-        f->slot[find_slot(f, f->levels + g * f->V)] = (int32_t)g + 1;
+    return f->hashed ? rehash(f) : UNI_OK;
+}
+
+/* A group of its own for this cell's levels. */
+static int add_group(struct finder *f, const struct uni_problem *p, const struct uni_batch *batches, int64_t cell)
+{
+    int err = f->n == f->room ? grow(f) : UNI_OK;
+    if (err)
+        return err;
+    for (int v = 0; v < f->V; v++)
+        f->levels[f->n * f->V + v] = level_of(p, batches, v, cell);
+    f->cells[f->n] = 0;
+    f->mass[f->n++] = 0;
     return UNI_OK;
 }
 
-/* The group of a cell with these levels; a new one where there is none yet. */
-static int find_group(struct finder *f, const int32_t *levels, int32_t *group)
+/* The group whose slot this is; a new one where there is none yet. */
+static int take_slot(int32_t *group, struct finder *f, int64_t slot, const struct uni_problem *p, const struct uni_batch *batches,
+                     int64_t cell)
 {
-    int err = UNI_OK;
-    int64_t at = f->slots ? find_slot(f, levels) : 0;
-    if (!f->slots || !f->slot[at]) {
-        if (f->n == f->room && (err = grow(f)) != UNI_OK)
+    if (!f->slot[slot]) {
+        int err = add_group(f, p, batches, cell);
+        if (err)
             return err;
-        memcpy(f->levels + f->n * f->V, levels, (size_t)f->V * sizeof *levels);
-        f->cells[f->n++] = 0;
-        at = find_slot(f, levels);
-        f->slot[at] = (int32_t)f->n;
+        f->slot[slot] = (int32_t)f->n;
     }
-    *group = f->slot[at] - 1;
+    *group = f->slot[slot] - 1;
     f->cells[*group]++;
     return UNI_OK;
 }
 
-/* Every cell's group, -1 for skipped ones; level_cells of those that take part, and their mass. Cells often have the group of the
-   cell before. */
+/* Where the slots of a few cells are, variable by variable; -1: skipped. */
+static void find_places(int32_t *place, const struct finder *f, const struct uni_batch *batches, int64_t first, int64_t n, int skip)
+{
+    memset(place, 0, (size_t)n * sizeof *place);
+    for (int v = 0; v < f->V; v++) {
+        const int32_t *level = batches[v].level + first, step = (int32_t)f->step[v], none = (int32_t)batches[v].n_levels;
+        for (int64_t i = 0; i < n; i++)
+            place[i] += step * (level[i] < 0 ? none : level[i]);
+    }
+    for (int v = 0; v < f->V && skip; v++)
+        for (int64_t i = 0; i < n; i++)
+            place[i] = batches[v].level[first + i] < 0 ? -1 : place[i];
+}
+
+static int group_by_place(int32_t *group, struct finder *f, const struct uni_problem *p, const struct uni_batch *batches, int skip)
+{
+    int32_t place[CELLS_AT_ONCE];
+    for (int64_t first = 0; first < p->N_all; first += CELLS_AT_ONCE) {
+        const int64_t n = p->N_all - first < CELLS_AT_ONCE ? p->N_all - first : CELLS_AT_ONCE;
+        find_places(place, f, batches, first, n, skip);
+        for (int64_t i = 0; i < n; i++) {
+            int err = UNI_OK;
+            group[first + i] = -1;
+            if (place[i] >= 0)
+                err = take_slot(&group[first + i], f, place[i], p, batches, first + i);
+            if (err)
+                return err;
+        }
+    }
+    return UNI_OK;
+}
+
+/* Cells often have the levels of the cell before. */
+static int group_by_hash(int32_t *group, struct finder *f, const struct uni_problem *p, const struct uni_batch *batches, int skip)
+{
+    int32_t levels[UNI_MAX_VARIABLES], last[UNI_MAX_VARIABLES];
+    int64_t slot = -1;
+    for (int64_t i = 0; i < p->N_all; i++) {
+        int missing = 0, err = UNI_OK;
+        for (int v = 0; v < f->V; v++) {
+            missing |= batches[v].level[i] < 0;
+            levels[v] = level_of(p, batches, v, i);
+        }
+        group[i] = -1;
+        if (missing && skip)
+            continue;
+        if (slot < 0 || memcmp(levels, last, (size_t)f->V * sizeof *levels) != 0) {
+            if (f->n == f->room) /* now: growing moves the slots */
+                err = grow(f);
+            slot = err ? -1 : find_slot(f, levels);
+            memcpy(last, levels, sizeof last);
+        }
+        err = err ? err : take_slot(&group[i], f, slot, p, batches, i);
+        if (err)
+            return err;
+    }
+    return UNI_OK;
+}
+
+/* Every cell's group, -1 for skipped ones; each group's cells and mass. */
 static int group_cells(struct uni_cells_sorted *c, struct finder *f, const struct uni_batch *batches, const struct uni_options *o)
 {
+    const struct uni_problem *p = &c->problem;
+    const int skip = o->missing == UNI_MISSING_SKIP;
+    int err = finder_open(f, batches);
+    if (!err)
+        err = (f->hashed ? group_by_hash : group_by_place)(c->cell_group, f, p, batches, skip);
+    for (int64_t i = 0; o->weights && i < p->N_all && !err; i++)
+        if (c->cell_group[i] >= 0)
+            f->mass[c->cell_group[i]] += o->weights[i];
+    return err;
+}
+
+/* level_cells of those that take part, and their mass. */
+static void count_levels(struct uni_cells_sorted *c, struct finder *f, int weighted)
+{
     struct uni_problem *p = &c->problem;
-    int32_t levels[UNI_MAX_VARIABLES], last[UNI_MAX_VARIABLES], group = -1;
     double *level_mass = (double *)(uintptr_t)p->level_mass;
     memset(c->level_cells, 0, (size_t)p->B * sizeof *c->level_cells);
     memset(level_mass, 0, (size_t)p->B * sizeof *level_mass);
-    for (int64_t i = 0; i < p->N_all; i++) {
-        int missing = 0;
+    for (int64_t g = 0; g < f->n; g++) {
+        f->mass[g] = weighted ? f->mass[g] : (double)f->cells[g];
         for (int v = 0; v < p->V; v++) {
-            missing |= batches[v].level[i] < 0;
-            levels[v] = (int32_t)(p->level_first[v] + (batches[v].level[i] < 0 ? batches[v].n_levels : batches[v].level[i]));
+            c->level_cells[f->levels[g * p->V + v]] += f->cells[g];
+            level_mass[f->levels[g * p->V + v]] += f->mass[g];
         }
-        c->cell_group[i] = -1;
-        if (missing && o->missing == UNI_MISSING_SKIP)
-            continue;
-        if (group >= 0 && memcmp(levels, last, (size_t)p->V * sizeof *levels) == 0) {
-            f->cells[group]++;
-        } else {
-            int err = find_group(f, levels, &group);
-            if (err)
-                return err;
-            memcpy(last, levels, sizeof last);
-        }
-        double weight = o->weights ? o->weights[i] : 1;
-        c->cell_group[i] = group;
-        for (int v = 0; v < p->V; v++) {
-            c->level_cells[levels[v]]++;
-            level_mass[levels[v]] += weight;
-        }
-        p->mass += weight;
-        p->N++;
+        p->mass += f->mass[g];
+        p->N += f->cells[g];
     }
-    return UNI_OK;
 }
 
 /* Levels of every variable, with one more for cells without a label where these are to be a level. */
 static int lay_out_levels(struct uni_cells_sorted *c, const struct uni_batch *batches, const struct uni_options *o)
 {
     struct uni_problem *p = &c->problem;
-    int64_t *cells = c->level_cells; /* room for all levels and one more per variable */
     for (int v = 0; v < p->V; v++) {
         const struct uni_batch *b = &batches[v];
-        memset(cells, 0, (size_t)(b->n_levels + 1) * sizeof *cells);
-        int err = count_levels(cells, b);
-        if (!err && cells[b->n_levels] > 0 && o->missing == UNI_MISSING_ERROR)
-            err = refuse_missing(b, cells[b->n_levels]);
+        int64_t missing = 0;
+        int err = check_labels(&missing, b);
+        if (!err && missing > 0 && o->missing == UNI_MISSING_ERROR)
+            err = refuse_missing(b, missing);
         if (err)
             return err;
         p->level_first[v] = p->B;
-        p->B += b->n_levels + (o->missing == UNI_MISSING_LEVEL && cells[b->n_levels] > 0);
+        p->B += b->n_levels + (o->missing == UNI_MISSING_LEVEL && missing > 0);
     }
     p->level_first[p->V] = p->B;
     return UNI_OK;
@@ -269,7 +374,7 @@ static int open_levels(struct uni_cells_sorted *c, int64_t B)
 }
 
 /* Several variables become one, whose levels are the groups. */
-static int combine_levels(struct uni_cells_sorted *c, struct finder *f, const struct uni_options *o)
+static int combine_levels(struct uni_cells_sorted *c, struct finder *f)
 {
     struct uni_problem *p = &c->problem;
     uni_arena_close(&c->tables);
@@ -282,10 +387,8 @@ static int combine_levels(struct uni_cells_sorted *c, struct finder *f, const st
     for (int64_t g = 0; g < f->n; g++) {
         f->levels[g] = (int32_t)g;
         c->level_cells[g] = f->cells[g];
+        level_mass[g] = f->mass[g];
     }
-    for (int64_t i = 0; i < p->N_all; i++)
-        if (c->cell_group[i] >= 0)
-            level_mass[c->cell_group[i]] += o->weights ? o->weights[i] : 1;
     return UNI_OK;
 }
 
@@ -304,11 +407,12 @@ int uni_groups_open(struct uni_cells_sorted *c, struct uni_warnings *warnings, c
     TRY(uni_arena_open(&c->groups, cells, 1, "the groups of the cells"));
     TRY(lay_out_levels(c, batches, o));
     TRY(group_cells(c, &f, batches, o));
+    count_levels(c, &f, o->weights != NULL);
     if (p->N < 2)
         TRY(uni_fail(UNI_INPUT, "only %lld of %lld cells have a label in \"%s\"%s; at least 2 are needed", (long long)p->N,
                      (long long)p->N_all, variable_name(batches), p->V > 1 ? " and the others" : ""));
     if (o->combine && p->V > 1) {
-        TRY(combine_levels(c, &f, o));
+        TRY(combine_levels(c, &f));
         joint.n_levels = f.n;
         batches = &joint;
     }
@@ -323,7 +427,7 @@ int uni_groups_open(struct uni_cells_sorted *c, struct uni_warnings *warnings, c
     c->group_cells = f.cells;
     f.levels = NULL, f.cells = NULL;
 done:
-    free(f.levels), free(f.cells), free(f.slot);
+    free(f.levels), free(f.cells), free(f.mass), free(f.slot);
     return err;
 }
 

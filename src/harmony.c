@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cpu/cpu_pool.h"
 #include "error.h"
 #include "formula.h"
 
@@ -171,6 +172,14 @@ static int open_backend(struct uni_harmony *h, const struct uni_matrix *plain)
     return err ? err : h->backend.open(&h->backend, &h->cells.problem, plain);
 }
 
+static int open_pool(struct uni_harmony *h)
+{
+    struct uni_problem *p = &h->cells.problem;
+    int64_t threads = p->threads ? p->threads : uni_cpu_count();
+    p->pool = h->pool = uni_pool_open(threads, p->cancel);
+    return p->pool ? UNI_OK : uni_fail(UNI_MEMORY, "no memory for %lld threads", (long long)threads);
+}
+
 static int open_run(struct uni_harmony *h, const struct uni_matrix *embedding, const struct uni_batch *batches, int n_batches)
 {
     int err = 0;
@@ -178,7 +187,8 @@ static int open_run(struct uni_harmony *h, const struct uni_matrix *embedding, c
     struct uni_array_row list[TABLES];
     struct uni_matrix plain;
     TRY(uni_problem_open(&h->cells, &h->warnings, embedding->n_cells, embedding->n_dims, batches, n_batches, &h->options));
-    TRY(uni_matrix_check(embedding, &plain, &h->warnings));
+    TRY(open_pool(h));
+    TRY(uni_matrix_check_on(h->pool, embedding, &plain, &h->warnings));
     TRY(choose_backend(h));
     TRY(checked_sizes(p));
     TRY(uni_problem_sort(&h->cells, &h->options));
@@ -251,6 +261,7 @@ void uni_close(struct uni_harmony *h)
         return;
     if (h->backend.close)
         h->backend.close(&h->backend);
+    uni_pool_close(h->pool);
     uni_seed_close(&h->seed);
     uni_arena_close(&h->tables);
     uni_arena_close(&h->result);

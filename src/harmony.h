@@ -11,6 +11,7 @@ struct uni_harmony {
     struct uni_cells_sorted cells;
     struct uni_seed seed;
     struct uni_backend backend;
+    struct uni_pool *pool;
     struct uni_arena tables;
     float *Y, *start;       /* (K,D) */
     double *O;              /* (G,K) */

@@ -37,7 +37,7 @@ struct uni_cells_sorted {
 /* Levels and sizes only; K from the options where set, else from the number of cells. */
 int uni_problem_open(struct uni_cells_sorted *, struct uni_warnings *, int64_t n_cells, int64_t n_dims, const struct uni_batch *,
                      int n_batches, const struct uni_options *);
-/* The order of the rows. */
+/* The order of the rows, on the problem's pool. */
 int uni_problem_sort(struct uni_cells_sorted *, const struct uni_options *);
 /* Per-level theta and per-cluster sigma, once K is settled. */
 int uni_problem_settle(struct uni_cells_sorted *, const struct uni_options *, int64_t K);
@@ -53,9 +53,12 @@ int uni_groups_check(int64_t n_cells, int64_t n_dims, const struct uni_batch *, 
 int uni_groups_open(struct uni_cells_sorted *, struct uni_warnings *, const struct uni_batch *, const struct uni_options *);
 void uni_groups_close(struct uni_cells_sorted *);
 
-/* ---- embedding.c: the caller's matrix. Its data and type, and strides in full; the values too; warnings NULL: none wanted */
+/* ---- embedding.c: the caller's matrix. Its data and type, and strides in full; the values too; warnings
+   NULL: none wanted */
 int uni_matrix_plain(const struct uni_matrix *, struct uni_matrix *plain);
 int uni_matrix_check(const struct uni_matrix *, struct uni_matrix *plain, struct uni_warnings *);
+/* The same on the threads of a pool. */
+int uni_matrix_check_on(struct uni_pool *, const struct uni_matrix *, struct uni_matrix *plain, struct uni_warnings *);
 /* In double. */
 double uni_dot(const float *x, const float *y, int64_t D);
 /* Unit length; a row of zeros stays. Returns 0 for such a row. */
@@ -80,7 +83,7 @@ struct uni_seed {
     struct uni_arena arena;
 };
 int64_t uni_seed_bytes(int64_t N, int64_t D, int64_t K, int all, int weighted);
-/* Takes the sample. */
+/* Takes the sample, on the problem's pool. */
 int uni_seed_open(struct uni_seed *, const struct uni_problem *, const struct uni_matrix *plain, int64_t K, int all,
                   uint64_t seed);
 int uni_seed_run(struct uni_seed *, float *Y, struct uni_backend *, int64_t K, int64_t D, uint64_t seed);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cpu/cpu_pool.h"
 #include "error.h"
 #include "formula.h"
 #include "method.h"
@@ -168,25 +169,84 @@ struct place {
     int64_t slot, chunk;
 };
 
-static void place_rows(int64_t *row, const struct uni_cells_sorted *c, struct place *places, uint16_t *blocks, uint64_t seed)
+/* The caller's cells in equal parts, each of which is put in its place by a task: what it must know is how many cells of every
+   group come before it. */
+enum { MOST_PARTS = 64, PART_CELLS = 65536, PART_CELLS_A_GROUP = 75 }; /* at least; a part draws an order for every group */
+
+struct sorting {
+    const struct uni_cells_sorted *c;
+    int64_t *row;
+    int64_t parts;
+    int64_t *before;      /* (parts,G + 1) cells of every group, and skipped ones: of the part, then of those before it */
+    struct place *places; /* (parts,G) */
+    uint16_t *blocks;     /* (parts,G,Q) */
+    uint64_t seed;
+};
+
+static int64_t count_parts(const struct uni_problem *p)
 {
-    const struct uni_problem *p = &c->problem;
-    int64_t skipped = p->N;
-    for (int64_t i = 0; i < p->N_all; i++) {
-        int64_t g = c->cell_group[i];
+    int64_t cells = p->G > PART_CELLS / PART_CELLS_A_GROUP ? PART_CELLS_A_GROUP * p->G : PART_CELLS, parts = p->N_all / cells;
+    return parts < 1 ? 1 : parts > MOST_PARTS ? MOST_PARTS : parts;
+}
+
+static void count_part(void *context, int64_t part, int thread)
+{
+    const struct sorting *s = context;
+    const struct uni_problem *p = &s->c->problem;
+    int64_t *cells = s->before + part * (p->G + 1);
+    (void)thread;
+    for (int64_t i = p->N_all * part / s->parts; i < p->N_all * (part + 1) / s->parts; i++)
+        cells[s->c->cell_group[i] < 0 ? p->G : s->c->cell_group[i]]++;
+}
+
+static void add_parts(struct sorting *s)
+{
+    const int64_t G = s->c->problem.G;
+    for (int64_t g = 0; g <= G; g++)
+        for (int64_t part = 0, sum = 0; part < s->parts; part++) {
+            int64_t *before = &s->before[part * (G + 1) + g], cells = *before;
+            *before = sum;
+            sum += cells;
+        }
+}
+
+static void place_part(void *context, int64_t part, int thread)
+{
+    const struct sorting *s = context;
+    const struct uni_problem *p = &s->c->problem;
+    const int64_t *before = s->before + part * (p->G + 1);
+    struct place *places = s->places + part * p->G;
+    uint16_t *blocks = s->blocks + part * p->G * p->Q;
+    int64_t skipped = p->N + before[p->G];
+    (void)thread;
+    for (int64_t g = 0; g < p->G; g++) {
+        places[g] = (struct place){before[g] % p->Q, before[g] / p->Q};
+        if (places[g].slot > 0)
+            draw_blocks(blocks + g * p->Q, p->Q, s->seed, g, places[g].chunk);
+    }
+    for (int64_t i = p->N_all * part / s->parts; i < p->N_all * (part + 1) / s->parts; i++) {
+        int64_t g = s->c->cell_group[i];
         if (g < 0) {
-            row[skipped++] = i;
+            s->row[skipped++] = i;
             continue;
         }
         struct place *at = &places[g];
         if (at->slot == 0)
-            draw_blocks(blocks + g * p->Q, p->Q, seed, g, at->chunk);
-        row[p->piece[g * p->Q + blocks[g * p->Q + at->slot]] + at->chunk] = i;
+            draw_blocks(blocks + g * p->Q, p->Q, s->seed, g, at->chunk);
+        s->row[p->piece[g * p->Q + blocks[g * p->Q + at->slot]] + at->chunk] = i;
         if (++at->slot == p->Q) {
             at->slot = 0;
             at->chunk++;
         }
     }
+}
+
+static int place_rows(struct sorting *s)
+{
+    struct uni_pool *pool = s->c->problem.pool;
+    int err = uni_pool_run(pool, count_part, s, s->parts);
+    add_parts(s);
+    return err ? err : uni_pool_run(pool, place_part, s, s->parts);
 }
 
 /* Weights as they are; covariates centred and scaled to unit spread, each cell at its weight. */
@@ -219,16 +279,16 @@ int uni_problem_sort(struct uni_cells_sorted *c, const struct uni_options *o)
     int err = 0;
     struct uni_problem *p = &c->problem;
     struct uni_arena work = {0};
-    struct place *places;
-    uint16_t *blocks;
-    uint64_t seed = (uint64_t)o->seed;
+    struct sorting s = {.c = c, .parts = count_parts(p), .seed = (uint64_t)o->seed};
     const struct uni_array_row list[] = {UNI_ARRAY(p->piece, p->G * p->Q + 1), UNI_ARRAY(p->row, p->N_all),
                                          UNI_ARRAY(p->weight, p->N * c->weighted), UNI_ARRAY(p->x, p->N * p->X)};
-    const struct uni_array_row temporary[] = {UNI_ARRAY(places, p->G), UNI_ARRAY(blocks, p->G * p->Q)};
+    const struct uni_array_row temporary[] = {UNI_ARRAY(s.before, s.parts * (p->G + 1)), UNI_ARRAY(s.places, s.parts * p->G),
+                                              UNI_ARRAY(s.blocks, s.parts * p->G * p->Q)};
     TRY(uni_arena_open(&c->rows, list, 4, "the order of the cells"));
-    TRY(uni_arena_open(&work, temporary, 2, "sorting the cells"));
-    cut_pieces((int64_t *)(uintptr_t)p->piece, c, blocks, seed);
-    place_rows((int64_t *)(uintptr_t)p->row, c, places, blocks, seed);
+    TRY(uni_arena_open(&work, temporary, 3, "sorting the cells"));
+    cut_pieces((int64_t *)(uintptr_t)p->piece, c, s.blocks, s.seed);
+    s.row = (int64_t *)(uintptr_t)p->row;
+    TRY(place_rows(&s));
     uni_arena_close(&c->groups); /* the rows say it now */
     TRY(sort_per_cell(c, o));
 done:

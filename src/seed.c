@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/cpu_pool.h"
 #include "error.h"
 #include "method.h"
 
@@ -75,6 +76,55 @@ static int64_t place_of(int64_t j, int64_t M)
     return part * (M / QUICK_SHARE) + (part < longer ? part : longer) + j / QUICK_SHARE;
 }
 
+/* Different rows among the sampled, K at most, those of zeros left out. */
+static void count_distinct(struct uni_seed *s, uint64_t *table, int64_t slots, const struct uni_matrix *plain, int64_t M, int64_t K)
+{
+    const int64_t D = plain->n_dims;
+    float *row = s->X; /* not taken yet */
+    for (int64_t j = 0; j < M && s->distinct < K; j++) {
+        uni_matrix_row(row, plain, s->order[j]);
+        if (uni_dot(row, row, D) > 0)
+            s->distinct += add_hash(table, slots, row_hash(row, D));
+    }
+}
+
+enum { TAKEN_ROWS = 256 }; /* by a task */
+struct taking {
+    struct uni_seed *s;
+    const struct uni_matrix *plain;
+    int64_t M;
+};
+
+/* Score tells which rows are not zero. */
+static void take_rows(void *context, int64_t task, int thread)
+{
+    const struct taking *t = context;
+    struct uni_seed *s = t->s;
+    const int64_t D = t->plain->n_dims, end = (task + 1) * TAKEN_ROWS < t->M ? (task + 1) * TAKEN_ROWS : t->M;
+    (void)thread;
+    for (int64_t j = task * TAKEN_ROWS; j < end; j++) {
+        if (j + AHEAD < end)
+            uni_matrix_fetch(t->plain, s->order[j + AHEAD]);
+        uni_matrix_row(s->X + j * D, t->plain, s->order[j]);
+        s->score[j] = (float)uni_normalise(s->X + j * D, D);
+    }
+}
+
+/* Rows of zeros go. */
+static void close_up(struct uni_seed *s, int64_t M, int64_t D)
+{
+    for (int64_t j = 0; j < M; j++) {
+        if (!(s->score[j] > 0))
+            continue;
+        if (s->M < j) {
+            memcpy(s->X + s->M * D, s->X + j * D, (size_t)D * sizeof *s->X);
+            if (s->weighted)
+                s->weight[s->M] = s->weight[j];
+        }
+        s->M++;
+    }
+}
+
 int uni_seed_open(struct uni_seed *s, const struct uni_problem *p, const struct uni_matrix *plain, int64_t K, int all,
                   uint64_t seed)
 {
@@ -82,6 +132,7 @@ int uni_seed_open(struct uni_seed *s, const struct uni_problem *p, const struct 
     *s = (struct uni_seed){.all = all, .weighted = p->weight != NULL};
     int64_t M = sample_size(s, p->N), slots = 2 * M + 1;
     uint64_t *table = NULL, state = seed;
+    struct taking taking = {s, plain, M};
     struct uni_array_row list[ARRAYS];
     list_arrays(list, s, M, p->D, K);
     TRY(uni_arena_open(&s->arena, list, ARRAYS, "the sample of cells"));
@@ -97,19 +148,9 @@ int uni_seed_open(struct uni_seed *s, const struct uni_problem *p, const struct 
         if (s->weighted)
             s->weight[place] = p->weight[at];
     }
-    for (int64_t j = 0; j < M; j++) {
-        float *row = s->X + s->M * p->D;
-        if (j + AHEAD < M)
-            uni_matrix_fetch(plain, s->order[j + AHEAD]);
-        uni_matrix_row(row, plain, s->order[j]);
-        uint64_t hash = s->distinct < K ? row_hash(row, p->D) : 0;
-        if (!uni_normalise(row, p->D))
-            continue;
-        if (s->weighted)
-            s->weight[s->M] = s->weight[j];
-        s->distinct += hash && add_hash(table, slots, hash);
-        s->M++;
-    }
+    count_distinct(s, table, slots, plain, M, K);
+    TRY(uni_pool_run(p->pool, take_rows, &taking, M / TAKEN_ROWS + 1));
+    close_up(s, M, p->D);
 done:
     free(table);
     if (err)

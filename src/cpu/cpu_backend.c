@@ -219,7 +219,7 @@ static void cpu_close(struct uni_backend *b)
     struct uni_cpu *c = b->state;
     if (!c)
         return;
-    uni_pool_close(c->pool);
+    uni_pool_close(c->own_pool);
     uni_layout_close(&c->layout);
     uni_arena_close(&c->arena);
     free(c);
@@ -245,7 +245,7 @@ static int cpu_open(struct uni_backend *b, const struct uni_problem *p, const st
     c->kernels = uni_cpu_choose();
     if (!c->kernels)
         TRY(UNI_BACKEND);
-    c->pool = uni_pool_open(threads_of(p), p->cancel);
+    c->pool = p->pool ? p->pool : (c->own_pool = uni_pool_open(threads_of(p), p->cancel));
     if (!c->pool)
         TRY(uni_fail(UNI_MEMORY, "no memory for %lld threads", (long long)threads_of(p)));
     c->threads = uni_pool_threads(c->pool);

@@ -12,7 +12,7 @@
 struct uni_cpu {
     const struct uni_problem *p;
     const struct uni_cpu_kernels *kernels;
-    struct uni_pool *pool;
+    struct uni_pool *pool, *own_pool; /* own: where the problem brings none */
     struct uni_shape shape;
     struct uni_layout layout;
     struct uni_arena arena;

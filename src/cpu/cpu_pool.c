@@ -50,7 +50,7 @@ static void relax(void)
 
 static int cancelled(const struct uni_pool *p)
 {
-    return p->cancel && *p->cancel;
+    return p && p->cancel && *p->cancel;
 }
 
 static void take_tasks(struct uni_pool *p, int thread)
@@ -124,13 +124,17 @@ static int outcome(const struct uni_pool *p)
     return cancelled(p) ? uni_fail(UNI_STOPPED, "cancelled by the caller") : UNI_OK;
 }
 
+static int run_alone(const struct uni_pool *p, uni_task task, void *context, int64_t tasks)
+{
+    for (int64_t i = 0; i < tasks && !cancelled(p); i++)
+        task(context, i, 0);
+    return outcome(p);
+}
+
 int uni_pool_run(struct uni_pool *p, uni_task task, void *context, int64_t tasks)
 {
-    if (p->threads == 1 || tasks <= 1) {
-        for (int64_t i = 0; i < tasks && !cancelled(p); i++)
-            task(context, i, 0);
-        return outcome(p);
-    }
+    if (!p || p->threads == 1 || tasks <= 1)
+        return run_alone(p, task, context, tasks);
     p->task = task;
     p->context = context;
     cut_stretches(p, tasks);

@@ -15,7 +15,7 @@ typedef void (*uni_task)(void *context, int64_t task, int thread); /* thread: 0 
    memory. */
 struct uni_pool *uni_pool_open(int64_t threads, const volatile int *cancel);
 int uni_pool_threads(const struct uni_pool *);
-/* Returns UNI_OK, or UNI_STOPPED where tasks were left out. */
+/* Returns UNI_OK, or UNI_STOPPED where tasks were left out. No pool, NULL: the caller's thread alone. */
 int uni_pool_run(struct uni_pool *, uni_task, void *context, int64_t tasks);
 void uni_pool_close(struct uni_pool *); /* NULL is fine */
 
