@@ -8,19 +8,17 @@ INLINE vd wide(const float *at)
     return __builtin_convertvector(load(at), vd);
 }
 
-/* What is left after a subtraction may be a hair below zero. */
-INLINE vd at_least_zero(vd x)
+/* In float32; what is left after a subtraction may be a hair below zero. */
+INLINE vf narrow(vd x)
 {
-    return (vd)((x > 0.0) & (typeof(x > 0.0))x);
+    return larger(__builtin_convertvector(x, vf), splat(0));
 }
 
 /* ln((a E + b) / (O + E + b)) */
 INLINE vf log_penalty(const struct uni_shape *s, vd O, vd E)
 {
-    O = at_least_zero(O);
-    E = at_least_zero(E);
-    vd top = UNI_PENALTY_TOP(s->a, s->b, E), bottom = UNI_PENALTY_BOTTOM(s->b, O, E);
-    return log_ratio(__builtin_convertvector(top, vf), __builtin_convertvector(bottom, vf));
+    vf o = narrow(O), e = narrow(E);
+    return log_ratio(UNI_PENALTY_TOP(s->a, s->b, e), UNI_PENALTY_BOTTOM(s->b, o, e));
 }
 
 /* Keeps the base-2 logarithms x of penalties at k; those of padding are the lowest. Returns the larger of x and most. */

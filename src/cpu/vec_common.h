@@ -57,6 +57,8 @@ typedef float v8 __attribute__((vector_size(32)));
 #endif
 #define FOLD8(v, op) ((v4)op(__builtin_shufflevector(v, v, 0, 1, 2, 3), __builtin_shufflevector(v, v, 4, 5, 6, 7)))
 #define PLUS(a, b) ((a) + (b))
+#define MOST(a, b)                                                                                                               \
+    ((typeof(a))((((a) > (b)) & (typeof((a) > (b)))(a)) | (~((a) > (b)) & (typeof((a) > (b)))(b)))) /* the compiler knows max */
 
 /* Sums of four vectors, side by side. */
 INLINE v4 add_across4(vf va, vf vb, vf vc, vf vd_)
@@ -75,12 +77,8 @@ INLINE float add_across(vf v)
 
 INLINE float largest_across(vf v)
 {
-    float part[WIDTH];
-    memcpy(part, &v, sizeof v);
-    for (int step = WIDTH / 2; step > 0; step /= 2)
-        for (int i = 0; i < step; i++)
-            part[i] = part[i] > part[i + step] ? part[i] : part[i + step];
-    return part[0];
+    v4 a = FOLD(v, MOST), b = __builtin_shufflevector(a, a, 2, 3, 0, 1), c = MOST(a, b);
+    return c[0] > c[1] ? c[0] : c[1];
 }
 
 /* 2^x for x <= 0 (below -126: 2^-126 or so): 2^whole times the minimax polynomial of degree 5 on [-1/2, 1/2], relative
