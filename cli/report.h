@@ -14,6 +14,7 @@ struct report_options {
     const char *input, *output, *svg, *png, *trace, *title; /* of argv; NULL where not given */
     const char *batch[REPORT_VARIABLES], *label[REPORT_VARIABLES], *basis[2], *layout[2];
     int n_batches, n_labels, n_bases, n_layouts;
+    int found_layout; /* nobody asked for layout[0]: it is in the file */
     int64_t points, tsne_cells, seed, threads;
     double perplexity;
     int overwrite, help;
@@ -33,6 +34,7 @@ struct report_variable {
 struct report_layout {
     char title[300], note[700];
     const char *panel[2]; /* what a panel shows, the obsm key */
+    const char *moment;   /* of a single panel of two bases: "Before", "After", or NULL: it is not known */
     int n_panels;
     int same_axes; /* panels are drawn to one scale */
     int64_t cells;
@@ -86,7 +88,7 @@ const char *report_clip(char clipped[REPORT_NAME], const char *name);
 
 /* ---- report_page.c, report_svg.c: texts, to be freed; NULL: no memory */
 char *report_page(const struct report *);
-char *report_svg(const struct report *);
+char *report_svg(const struct report *); /* of the layout that was asked for, else of the first with every basis */
 void report_put_text(FILE *out, const char *text); /* escaped for HTML and XML */
 
 /* ---- report_png.c, or report_png_none.c where the build had no librsvg */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the sampled cells lie on the plane: a t-SNE of each basis from one start, the first two dimensions, and what the file
- * has. */
+/* Where the sampled cells lie on the plane: what the file has, a t-SNE of each basis from one start, and the first two dimensions.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,22 +81,23 @@ static int add_dimensions(struct report *r)
 }
 
 /* What scanpy says about the neighbours that a UMAP was made of. */
-static void note_origin(char *note, size_t size, const struct report_options *o)
+static void note_origin(struct report_layout *l, const struct report_options *o)
 {
     struct io_uns uns;
-    char clipped[REPORT_NAME];
+    char clipped[REPORT_NAME], origin[REPORT_NAME + 100];
     const char *basis = NULL;
-    if (!io_uns_h5ad(&uns, o->input, "neighbors"))
+    if (!io_uns_h5ad(&uns, o->input, "neighbors") && !strcmp(o->layout[0], "X_umap"))
         basis = io_uns_text(&uns, "params/use_rep");
     if (basis)
-        snprintf(note, size,
-                 "obsm/%s as it is in the file. By uns/neighbors it was made from %s; it is no picture of another embedding.",
-                 o->layout[0], report_clip(clipped, basis));
+        snprintf(origin, sizeof origin, "By uns/neighbors it was made from %s; it", report_clip(clipped, basis));
     else
-        snprintf(note, size,
-                 "obsm/%s as it is in the file, which does not say which embedding it was made from. It is a picture of that one "
-                 "only.",
-                 o->layout[0]);
+        snprintf(origin, sizeof origin, "The file does not say which embedding it was made from; it");
+    snprintf(l->note, sizeof l->note, "obsm/%.200s as it is in the file. %s is no picture of another embedding.%s", o->layout[0],
+             origin,
+             o->n_bases > 1 ? " By LISI it is coloured twice, before and after; the other layouts show both embeddings." : "");
+    for (int b = 0; b < o->n_bases && o->n_bases > 1 && basis; b++)
+        if (!strcmp(basis, o->basis[b]))
+            l->moment = b ? "After" : "Before";
     io_uns_close(&uns);
 }
 
@@ -141,14 +142,14 @@ static int add_given(struct report *r)
     if (o->n_layouts > 1)
         snprintf(l->note, sizeof l->note, "obsm/%.200s and obsm/%.200s as they are in the file.", o->layout[0], o->layout[1]);
     else
-        note_origin(l->note, sizeof l->note, o);
+        note_origin(l, o);
     return EXIT_DONE;
 }
 
 int report_layouts(struct report *r)
 {
-    int status = add_tsne(r);
+    int status = add_given(r);
     if (status == EXIT_DONE)
-        status = add_dimensions(r);
-    return status == EXIT_DONE ? add_given(r) : status;
+        status = add_tsne(r);
+    return status == EXIT_DONE ? add_dimensions(r) : status;
 }

@@ -13,7 +13,7 @@ static const struct argument table[] = {
     {"basis", 0, BASIS, "KEY", NULL, "X_pca, X_pca_harmony",
      "obsm entry before, and again for the one after; one alone: no comparison"},
     {"layout", 0, LAYOUT, "KEY", NULL, "X_umap where there is one",
-     "obsm entry with two columns to show as well; two: before and after"},
+     "obsm entry with two columns that the page opens with; two: before and after"},
     {"svg", 0, SVG, "FILE.svg", NULL, NULL, "a static picture, for a paper"},
     {"png", 0, PNG, "FILE.png", NULL, NULL, "the same picture; for builds with librsvg"},
     {"trace", 0, TRACE, "FILE.json", NULL, NULL, "what integrate --trace wrote: times and memory are in it"},

@@ -113,6 +113,7 @@ static void layouts(struct json *j, const struct report *r)
         json_text(j, "note", l->note);
         json_whole(j, "cells", l->cells);
         json_bool(j, "same_axes", l->same_axes);
+        json_text(j, "moment", l->moment);
         json_open(j, "panels", '[');
         for (int p = 0; p < l->n_panels; p++) {
             json_open(j, NULL, '{');

@@ -108,7 +108,7 @@ function buildPanels() {
     const points = layout.panels[k] || layout.panels[0];
     const base = h("canvas", { class: "points", tabindex: "0", role: "img" }), over = h("canvas", { class: "over", "aria-hidden": "true" });
     const panel = { k, points, extent: all || extent([points]), base, over, n: layout.cells };
-    const moment = n === 1 ? null : k ? "After" : "Before", what = n === 2 && layout.panels.length === 1 ? D.bases[k].key : points.of;
+    const moment = n === 1 ? layout.moment : k ? "After" : "Before", what = n === 2 && layout.panels.length === 1 ? D.bases[k].key : points.of;
     base.setAttribute("aria-label", `${moment ? moment + ": " : ""}${clean(points.of)}, ${plural(layout.cells, "cell")} coloured by ${clean(colouring.title)}. Arrow keys go from cell to cell, Escape lets go.`);
     base.addEventListener("pointermove", (event) => { if (!state.pinned) pick(nearest(panel, event), panel, event); });
     base.addEventListener("pointerleave", () => { if (!state.pinned) pick(-1); });

@@ -11,6 +11,7 @@
 #include "report.h"
 
 enum { TRACE_BYTES = 64 << 20 };
+static const char UMAP[] = "X_umap";
 
 static int failed_io(void)
 {
@@ -71,8 +72,9 @@ static int check_bases(struct report *r)
             "%s: obsm has no \"%s\", so there is nothing to compare \"%s\" with; run unisono integrate first, or name what "
             "there is: --basis %s alone, or --basis twice",
             o->input, o->basis[1], o->basis[0], o->basis[0]);
-    if (!o->n_layouts && has_key(&keys, "X_umap"))
-        o->layout[o->n_layouts++] = "X_umap";
+    o->found_layout = !o->n_layouts && has_key(&keys, UMAP);
+    if (o->found_layout)
+        o->layout[o->n_layouts++] = UMAP;
     io_strings_close(&keys);
     for (int b = 0; b < o->n_bases && status == EXIT_DONE; b++) {
         struct io_matrix m = {0};

@@ -254,11 +254,19 @@ static int draw(struct picture *p)
     return 0;
 }
 
+static const struct report_layout *layout_of(const struct report *r)
+{
+    for (int i = 0; i < r->n_layouts && (r->options.found_layout || !r->options.n_layouts); i++)
+        if (r->layout[i].n_panels == r->options.n_bases)
+            return &r->layout[i];
+    return &r->layout[0];
+}
+
 char *report_svg(const struct report *r)
 {
     char *svg = NULL;
     size_t size = 0;
-    const struct report_layout *l = &r->layout[0];
+    const struct report_layout *l = layout_of(r);
     /* Points cover some tenth of a panel. */
     struct picture p = {.out = open_memstream(&svg, &size), .r = r, .layout = l};
     if (!p.out)

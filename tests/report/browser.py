@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Opens pages of `unisono report` in a headless Chromium and uses them as a person would: pointer, keyboard, filter, paper, dark.
 
-browser.py CHROMIUM KIND PAGE [SCREENSHOTS]   KIND: plain, single, strange
+browser.py CHROMIUM KIND PAGE [SCREENSHOTS]   KIND: plain, single, mapped, strange
 Speaks Chromium's protocol over a pipe, so that nothing but Python and Chromium is needed. Prints what is wrong; exit status 1 then.
 """
 import base64
@@ -299,11 +299,27 @@ def plain(b, panels):
             check(words in b.js("document.body.innerText"), f"{words!r} is not on the page")
 
 
+def mapped(b):
+    """One map of one embedding: said to be of that one; by LISI, of which there are two, in two panels of the same places."""
+    check(b.js("document.getElementById('layout').selectedOptions[0].text").startswith("X_umap"), "the page does not open with X_umap")
+    caption = "document.querySelector('figcaption').innerText"
+    check("Before" in b.js(caption) and "X_umap" in b.js(caption), f"the map is called {b.js(caption)!r}")
+    check("it was made from X_pca;" in b.text("layout-note"), f"the note says {b.text('layout-note')!r}")
+    lisi = b.js("[...document.getElementById('colour').options].findIndex(o => o.text.startsWith('LISI of batch'))")
+    b.choose("colour", lisi)
+    captions = b.js("[...document.querySelectorAll('figcaption')].map(e => e.innerText).join('|')")
+    check(len(painted(b, "canvas.points")) == 2 and "Before" in captions and "After" in captions and "X_pca_harmony" in captions,
+          f"by LISI the map has the panels {captions!r}")
+    b.shot("by_lisi")
+    b.choose("colour", 0)
+    check(len(painted(b, "canvas.points")) == 1, "the map is shown twice in the same colours")
+
+
 def main():
     global SHOTS
     program, kind, page = sys.argv[1:4]
     SHOTS = sys.argv[4] if len(sys.argv) > 4 else None
-    panels = 1 if kind == "single" else 2
+    panels = 1 if kind in ("single", "mapped") else 2
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         b = Browser(program, folder)
         try:
@@ -316,6 +332,8 @@ def main():
                 strange(b)
             else:
                 plain(b, panels)
+            if kind == "mapped":
+                mapped(b)
             use_pointer(b, panels)
             use_keyboard(b)
             use_all_choices(b)
