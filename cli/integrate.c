@@ -40,6 +40,7 @@ static struct io_output output_of(const struct integrate *job)
                               .dims = job->matrix.dims.count ? &job->matrix.dims : NULL,
                               .cell_header = job->matrix.cell_header[0] ? job->matrix.cell_header : "cell",
                               .source = job->input_format == IO_H5AD ? o->input : NULL,
+                              .source_was = job->input_was,
                               .key = o->key_added};
 }
 
@@ -47,6 +48,7 @@ static int check_targets(struct integrate *job)
 {
     const struct integrate_options *o = &job->options;
     int status = EXIT_DONE;
+    job->input_was = io_stamp_of(o->input);
     job->input_format = io_format_of(o->input);
     job->output_format = o->output ? io_format_of(o->output) : job->input_format;
     if (o->output || o->in_place) {
@@ -166,7 +168,7 @@ static int load_embedding(struct integrate *job)
     if (!job->values)
         return say_failed("%s: no memory for %lld x %lld values", o->input, (long long)job->matrix.n_cells,
                           (long long)job->matrix.n_dims);
-    if (io_matrix_read(&job->matrix, job->values)) {
+    if (io_matrix_read(&job->matrix, job->values) || io_stamp_check(&job->input_was, o->input)) {
         progress_clear(&job->progress);
         return failed_io();
     }

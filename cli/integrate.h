@@ -36,6 +36,7 @@ struct integrate_run {
 struct integrate {
     struct integrate_options options;
     enum io_format input_format, output_format;
+    struct io_stamp input_was; /* at the beginning */
     struct io_labels labels[UNI_MAX_VARIABLES];
     struct uni_batch batches[UNI_MAX_VARIABLES];
     struct io_labels within, types_read; /* types_read: of --label, as types has them */

@@ -92,6 +92,7 @@ static struct io_output output_of(const struct score_job *job)
                               .dims = &job->names,
                               .cell_header = job->cell_header[0] ? job->cell_header : "cell",
                               .source = job->format == IO_H5AD ? o->input : NULL,
+                              .source_was = job->input_was,
                               .into_obs = 1};
 }
 
@@ -269,6 +270,7 @@ static int score_basis(struct score_job *job, int b)
 static int score(struct score_job *job)
 {
     job->format = io_format_of(job->options.input);
+    job->input_was = io_stamp_of(job->options.input);
     int status = settle_bases(job);
     if (status == EXIT_DONE)
         status = check_output(job);

@@ -30,6 +30,7 @@ struct score {
 struct score_job {
     struct score_options options;
     enum io_format format;
+    struct io_stamp input_was; /* at the beginning */
     struct io_strings keys; /* of obsm, where no basis was named */
     struct io_labels labels[SCORE_COLUMNS];
     struct uni_batch batches[SCORE_COLUMNS];

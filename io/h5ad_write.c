@@ -288,6 +288,8 @@ int io_h5ad_write(const struct io_output *output)
     struct addition addition = {output, &out};
     err = io_h5ad_in_child(output->source, out.temp, answer_write, &addition);
     if (!err)
+        err = io_stamp_check(&output->source_was, output->source);
+    if (!err)
         return io_target_commit(&out);
     io_target_abandon(&out);
     return err;

@@ -123,6 +123,15 @@ struct io_entry {
     int integer; /* write values as int64 */
 };
 
+/* What is under a file's name, so that it can be told whether it still is: somebody else's work is not overwritten, and what was read from
+   one file is not put into another. All 0: nothing. */
+struct io_stamp {
+    int64_t device, inode, bytes, seconds, nanoseconds; /* of its last change */
+};
+struct io_stamp io_stamp_of(const char *path);
+/* 0: it is, or the stamp is all 0. */
+int io_stamp_check(const struct io_stamp *, const char *path);
+
 struct io_output {
     const char *target;
     int overwrite;                    /* else an existing target, or an existing key, is an error */
@@ -132,6 +141,7 @@ struct io_output {
     const struct io_strings *dims;    /* tables: header or NULL for PC1, PC2, ... */
     const char *cell_header;          /* tables */
     const char *source;               /* .h5ad: the file to clone; may be the target itself (then overwrite concerns the key only) */
+    struct io_stamp source_was;       /* .h5ad: when it was read; another one now is a failure. All 0: any */
     const char *key;                  /* .h5ad: obsm key and uns key */
     int into_obs;                     /* .h5ad: obs gains the columns of values, named by dims, instead; key and entries are not looked at */
     const struct io_entry *entries;   /* .h5ad: what uns/KEY says */

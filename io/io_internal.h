@@ -83,6 +83,7 @@ struct io_target {
     char *buffer;
     size_t used;
     int fd, slot, replaces, mode;
+    struct io_stamp replaced; /* what was there at the beginning */
 };
 /* Where the target really is, after all symbolic links; NULL and io_fail when its folder does not exist. To be freed. */
 char *io_target_resolve(const char *target);

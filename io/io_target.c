@@ -133,6 +133,36 @@ int io_target_check(const char *target, int overwrite)
     return err;
 }
 
+/* ---- what is there ---- */
+
+struct io_stamp io_stamp_of(const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) || !S_ISREG(info.st_mode)) /* a pipe's change is that it is read */
+        return (struct io_stamp){0};
+    return (struct io_stamp){.device = (int64_t)info.st_dev,
+                             .inode = (int64_t)info.st_ino,
+                             .bytes = info.st_size,
+                             .seconds = info.st_mtim.tv_sec,
+                             .nanoseconds = info.st_mtim.tv_nsec};
+}
+
+static int same_stamp(const struct io_stamp *a, const struct io_stamp *b)
+{
+    return a->device == b->device && a->inode == b->inode && a->bytes == b->bytes && a->seconds == b->seconds &&
+           a->nanoseconds == b->nanoseconds;
+}
+
+int io_stamp_check(const struct io_stamp *was, const char *path)
+{
+    struct io_stamp now = io_stamp_of(path);
+    if (!was->inode || same_stamp(&now, was))
+        return 0;
+    if (!now.inode)
+        return io_fail("%s: was removed while it was worked on: %s", path, strerror(errno));
+    return io_fail("%s: was changed by another process while it was worked on; nothing was written: run again", path);
+}
+
 /* Makes the temporary file. Signals wait meanwhile, so that no handler runs between the file's birth and its entry in the table.
  */
 static int make_temp(struct io_target *out)
@@ -181,6 +211,8 @@ int io_target_begin(struct io_target *out, const char *target, int overwrite)
         err = io_fail_memory(target, "its buffer", IO_PIECE);
     if (!err)
         err = check_resolved(target, out->path, overwrite, &out->replaces, &out->mode);
+    if (!err && out->replaces)
+        out->replaced = io_stamp_of(out->path);
     if (!err)
         err = make_temp(out);
     if (err)
@@ -222,9 +254,14 @@ int io_target_write(struct io_target *out, const void *bytes, size_t count)
     return 0;
 }
 
-/* Moves the temporary file to its name. Where nothing was, nothing may have come meanwhile either. */
+/* Moves the temporary file to its name. Where nothing was, nothing may have come meanwhile either; and what was there is the
+   same, or gone. */
 static int rename_over(const struct io_target *out)
 {
+    struct io_stamp now = io_stamp_of(out->path);
+    if (now.inode && !same_stamp(&now, &out->replaced))
+        return io_fail("%s: was %s by another process meanwhile, and is left as it is", out->name,
+                       out->replaces ? "changed" : "made");
     if (!out->replaces) {
         if (renameat2(AT_FDCWD, out->temp, AT_FDCWD, out->path, RENAME_NOREPLACE) == 0)
             return 0;

@@ -62,7 +62,7 @@ class Machine:
         """The number of the which-th call of a function in a run; what the run leaves is removed."""
         kept, listed = self.folder, os.path.join(self.root, "list")
         self.fresh()
-        subprocess.run([self.options.program] + arguments, cwd=self.folder, check=True, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        subprocess.run([self.options.program] + arguments, cwd=self.folder, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                        env=self.environment(LD_PRELOAD=self.options.shim, FAULTS_LIST=listed))
         self.folder = kept
         with open(listed) as f:
@@ -184,6 +184,28 @@ class Machine:
         self.fresh()
         status, err, stopped = self.meanwhile(["integrate", "s.h5ad", "--in-place"] + RUN, "rename", 0, lambda: os.remove(self.path("s.h5ad")))
         self.check("target removed meanwhile", stopped and status == 0 and os.path.exists(self.path("s.h5ad")), err)
+
+        def left_alone(name, arguments, function, which, changed, word, absent=()):
+            self.fresh()
+            status, err, stopped = self.meanwhile(arguments, function, which, lambda: put(changed))
+            self.failed_well(name, status, err, word, absent)
+            with open(self.path(changed), "rb") as f:
+                self.check(name + ", which is left as it is", stopped and f.read() == b"of another")
+
+        shutil.copy(os.path.join(self.start, "s.npy"), os.path.join(self.start, "old.npy"))
+        left_alone("target changed meanwhile", ["integrate", "s.npy", "-f", "-o", "old.npy"] + LABELS + RUN, "fsync", 0, "old.npy", "was changed by")
+        in_place = ["integrate", "s.h5ad", "--in-place"] + RUN
+        scores = ["score", "s.h5ad", "--batch", "batch", "--basis", "X_pca", "-q", "-o", "o.h5ad"]
+        left_alone("input changed before its result replaces it", in_place, "fsync", 0, "s.h5ad", "was changed by")
+        # The last child is the one that copies: what it finds is no longer what was read.
+        left_alone("input changed before its result is added", in_place, "socketpair", -1, "s.h5ad", "s.h5ad")
+        for arguments in (in_place, ["integrate", "s.h5ad", "-o", "o.h5ad"] + RUN, scores):
+            self.fresh()
+            self.tool("simulate", "-q", "--cells", "3000", "--dims", "10", "--seed", "7", "-o", "other.h5ad")
+            other = digest(self.path("other.h5ad"))
+            status, err, stopped = self.meanwhile(arguments, "socketpair", -1, lambda: os.replace(self.path("other.h5ad"), self.path("s.h5ad")))
+            self.failed_well("another file in the place of the input", status, err, "run again", ["o.h5ad"])
+            self.check("which stays", stopped and digest(self.path("s.h5ad")) == other)
 
         self.fresh()
         status, err, stopped = self.meanwhile(["integrate", "s.npy", "-o", "away/new.npy"] + LABELS + RUN, "fsync", 0,
