@@ -88,7 +88,7 @@ const char *report_clip(char clipped[REPORT_NAME], const char *name);
 
 /* ---- report_page.c, report_svg.c: texts, to be freed; NULL: no memory */
 char *report_page(const struct report *);
-char *report_svg(const struct report *); /* of the layout that was asked for, else of the first with every basis */
+char *report_svg(const struct report *);           /* of the layout that was asked for, else of the first with every basis */
 void report_put_text(FILE *out, const char *text); /* escaped for HTML and XML */
 
 /* ---- report_png.c, or report_png_none.c where the build had no librsvg */

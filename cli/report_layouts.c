@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the sampled cells lie on the plane: what the file has, a t-SNE of each basis from one start, and the first two dimensions.
+/* Where the sampled cells lie on the plane: what the file has, a t-SNE of each basis from one start, and the first two
+ * dimensions.
  */
 #include <stdlib.h>
 #include <string.h>

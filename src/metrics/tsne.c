@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* t-SNE (van der Maaten and Hinton 2008) of some thousand cells: the repulsion is summed over all pairs, nothing is drawn at
- * random. Exaggeration and gains are the authors', the step size is that of Belkina et al. 2019. With the momentum of the last steps
- * 300 of them come as far as 650 with the authors' (tests/report/test_tsne.c); set in before the groups have come apart, it would
- * throw them into each other's way. Pairs are added up by tiles of two blocks of cells, each into room of its own, and the room in
- * the order of the blocks: the same sums for any number of threads.
+ * random. Exaggeration and gains are the authors', the step size is that of Belkina et al. 2019. With the momentum of the last
+ * steps 300 of them come as far as 650 with the authors' (tests/report/test_tsne.c); set in before the groups have come apart, it
+ * would throw them into each other's way. Pairs are added up by tiles of two blocks of cells, each into room of its own, and the
+ * room in the order of the blocks: the same sums for any number of threads.
  */
 #include <math.h>
 #include <stdlib.h>

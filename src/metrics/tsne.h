@@ -26,7 +26,8 @@ void uni_affinities_close(struct uni_affinities *);
 enum { UNI_TSNE_LANES = 8 };
 #define UNI_TSNE_FAR 1e8f
 
-/* Pairs of the cells i .. i_end - 1 and j .. j_end - 1, all multiples of UNI_TSNE_LANES; either the same cells or none in both. */
+/* Pairs of the cells i .. i_end - 1 and j .. j_end - 1, all multiples of UNI_TSNE_LANES; either the same cells or none in both.
+ */
 struct uni_tsne_tile {
     const float *x, *y;
     int64_t i, i_end, j, j_end;
@@ -37,7 +38,8 @@ struct uni_tsne_tile {
 double uni_tsne_repulsion(const struct uni_tsne_tile *);
 
 /* pull = sum over the n entries of p q (x_i - x_other), p q (y_i - y_other); n a multiple of UNI_TSNE_LANES. */
-void uni_tsne_attraction(float pull[2], const float *x, const float *y, int64_t i, const int32_t *other, const float *p, int64_t n);
+void uni_tsne_attraction(float pull[2], const float *x, const float *y, int64_t i, const int32_t *other, const float *p,
+                         int64_t n);
 
 /* square (padded) = squared distances of x (D) to the columns of Xt (D, padded). */
 void uni_tsne_squares(float *square, const float *x, const float *Xt, int64_t D, int64_t padded);

@@ -117,7 +117,8 @@ double uni_tsne_repulsion(const struct uni_tsne_tile *t)
     return repulsion(t);
 }
 
-void uni_tsne_attraction(float pull[2], const float *x, const float *y, int64_t i, const int32_t *other, const float *p, int64_t n)
+void uni_tsne_attraction(float pull[2], const float *x, const float *y, int64_t i, const int32_t *other, const float *p,
+                         int64_t n)
 {
     attraction(pull, x, y, i, other, p, n);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* make_mapped FILE.h5ad BASIS: gives the file an obsm/X_umap, which is no UMAP, and has uns/neighbors say as scanpy does that it was
- * made from BASIS.
+/* make_mapped FILE.h5ad BASIS: gives the file an obsm/X_umap, which is no UMAP, and has uns/neighbors say as scanpy does that it
+ * was made from BASIS.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,8 @@ int main(int argc, char **argv)
     if (io_matrix_open(&m, argv[1], argv[2]))
         return fail();
     m.skip_names = 1;
-    float *values = io_room(io_product(m.n_cells, m.n_dims), sizeof *values), *map = io_room(io_product(m.n_cells, 2), sizeof *map);
+    float *values = io_room(io_product(m.n_cells, m.n_dims), sizeof *values),
+          *map = io_room(io_product(m.n_cells, 2), sizeof *map);
     if (!values || !map || m.n_dims < 4 || io_matrix_read(&m, values))
         return fail();
     for (int64_t i = 0; i < m.n_cells; i++) {
