@@ -44,7 +44,7 @@ int uni_arena_open(struct uni_arena *arena, const struct uni_array_row *rows, in
                         "no memory for %s: %.1f MB asked for; use fewer cells or clusters, or a machine with more memory", what,
                         (double)bytes / 1e6);
 #ifdef MADV_HUGEPAGE
-    if (bytes >= (int64_t)1 << 25) /* fewer page faults and address look-ups; a refusal changes nothing */
+    if (bytes >= (int64_t)1 << 22) /* fewer page faults and address look-ups; a refusal changes nothing */
         (void)madvise(block, (size_t)bytes, MADV_HUGEPAGE);
 #endif
     arena->block = block;

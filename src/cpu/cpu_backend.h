@@ -21,7 +21,8 @@ struct uni_cpu {
     float *Z;              /* (N_all,D) sorted */
     char *base;            /* (N,Kb) half or float32 */
     float *L;              /* (N) */
-    unsigned char *placed; /* (N_all bits) rows that are in the caller's order already */
+    unsigned char *placed; /* (N_all) rows that are in the caller's order already, */
+    float *hands;          /* (holes,D) and those on their way */
     float *P;              /* (pieces,Kv) penalties of each piece's last update */
     float *mass;           /* (pieces,Kv) each piece's part of O, exactly as it was added */
     float *slots;          /* (slots,Kv) sums of runs until they are added */
@@ -128,6 +129,7 @@ int uni_cpu_moments(struct uni_backend *, double *S, const unsigned char *part);
 /* Moments of groups first .. end - 1 into S (end - first,K,D), each cell weighed by x (N) as well, unless NULL. */
 int uni_cpu_moments_of(struct uni_cpu *, double *S, int64_t first, int64_t end, const float *x);
 int uni_cpu_read(struct uni_backend *, enum uni_cells, const struct uni_shift *, void *dst);
+int64_t uni_cpu_holes(const struct uni_problem *);
 int uni_cpu_take(struct uni_backend *, const struct uni_shift *, const float **rows);
 int uni_cpu_nearest(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M,
                     const float *Y, int64_t n);

@@ -7,9 +7,12 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "../error.h"
 #include "unisono.h"
+
+enum { PATIENCE = 1000000 };
 
 struct worker {
     struct uni_pool *pool;
@@ -25,7 +28,8 @@ struct stretch {
 };
 
 struct uni_pool {
-    int threads, spins, helpers; /* helpers: workers worth waking, one for each CPU but the caller's */
+    int threads, helpers; /* helpers: workers worth waking, one for each CPU but the caller's */
+    int64_t patience;     /* ns that a worker looks for a job before it sleeps */
     const volatile int *cancel;
     uni_task task;
     void *context;
@@ -75,14 +79,33 @@ static void cut_stretches(struct uni_pool *p, int64_t tasks)
     }
 }
 
-/* Jobs follow each other within microseconds, so a worker looks a while before it sleeps. */
+static int64_t nanoseconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Jobs follow each other within microseconds, so a worker looks a while before it sleeps: by the clock, for a pause takes 10 ns on
+   one processor and 50 on another. */
+static int comes_soon(const struct uni_pool *p, unsigned seen)
+{
+    enum { LOOKS = 50 };
+    const int64_t until = p->patience ? nanoseconds() + p->patience : 0;
+    do {
+        for (int i = 0; i < LOOKS; i++) {
+            if (atomic_load_explicit(&p->job, memory_order_acquire) != seen)
+                return 1;
+            relax();
+        }
+    } while (p->patience && nanoseconds() < until);
+    return 0;
+}
+
 static void await_job(struct uni_pool *p, unsigned seen)
 {
-    for (int i = 0; i < p->spins; i++) {
-        if (atomic_load_explicit(&p->job, memory_order_acquire) != seen)
-            return;
-        relax();
-    }
+    if (comes_soon(p, seen))
+        return;
     pthread_mutex_lock(&p->lock);
     atomic_fetch_add(&p->sleeping, 1);
     while (atomic_load(&p->job) == seen)
@@ -173,7 +196,7 @@ struct uni_pool *uni_pool_open(int64_t threads, const volatile int *cancel)
     if (!p)
         return NULL;
     int64_t cpus = uni_cpu_count();
-    *p = (struct uni_pool){.threads = 1, .cancel = cancel, .spins = threads <= cpus ? 20000 : 50};
+    *p = (struct uni_pool){.threads = 1, .cancel = cancel, .patience = threads <= cpus ? PATIENCE : 0};
     p->helpers = (int)(threads < cpus ? threads : cpus) - 1;
     p->workers = calloc((size_t)threads, sizeof *p->workers);
     p->stretch = aligned_alloc(64, (size_t)(p->helpers + 1) * sizeof *p->stretch);
