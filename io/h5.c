@@ -369,7 +369,9 @@ static int check_bytes(const struct io_h5_file *file, hid_t dataset, hid_t plist
     double stored = (double)H5Dget_storage_size(dataset), chunk = chunk_bytes(plist, type);
     int filtered = H5Pget_nfilters(plist) > 0, err = 0;
     double most = filtered ? (double)io_most_expanded(file->bytes) : (double)file->bytes;
-    if (filtered && wanted > most)
+    if (H5Tget_size(type) == 0) /* of which there may be any number */
+        err = io_fail("%s: %s holds values of no bytes: it is damaged", file->path, thing);
+    else if (filtered && wanted > most)
         err = io_fail("%s: %s claims %.0f bytes of values, more than the file's %" PRId64 " can hold compressed: it is damaged",
                       file->path, thing, wanted, file->bytes);
     else if (!filtered && H5Pget_layout(plist) != H5D_COMPACT && (stored < wanted || wanted > most))

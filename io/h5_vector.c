@@ -114,6 +114,8 @@ static int set_up_strings(struct io_h5_vector *vector, hid_t type)
 static int set_up_type(struct io_h5_vector *vector, hid_t type)
 {
     vector->width = 8;
+    if (H5Tget_size(type) == 0)
+        return io_fail("%s: %s holds values of no bytes: it is damaged", vector->file->path, vector->thing);
     switch (H5Tget_class(type)) {
     case H5T_INTEGER:
         vector->kind = H5Tget_sign(type) == H5T_SGN_NONE ? IO_H5_UNSIGNED : IO_H5_INTEGER;

@@ -36,6 +36,12 @@ static int open_field(struct field *field, hid_t records, unsigned i, hsize_t n_
     } else {
         field->element = H5Tcopy(field->record);
     }
+    /* What the file says of a record's size must be what its numbers take: pieces are of the one, and hold the other. */
+    int64_t bytes = (int64_t)H5Tget_size(field->element);
+    for (int axis = 1; axis < field->n_axes; axis++)
+        bytes = io_product(bytes, (int64_t)field->shape[axis]);
+    if (bytes <= 0 || bytes != (int64_t)H5Tget_size(field->record))
+        return -1;
     H5T_class_t class = H5Tget_class(field->element);
     return class == H5T_FLOAT || class == H5T_INTEGER || class == H5T_ENUM ? 0 : -1;
 }

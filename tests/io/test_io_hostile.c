@@ -270,6 +270,38 @@ static void chunks_that_the_file_cannot_hold(void **state)
     assert_sentence(try_open(in_scratch("chunks.h5ad"), "X_chunk"), "X_chunk|chunks of 2147483648 bytes|can hold");
 }
 
+/* Such values take no room, so that a file could claim any number of them; a piece of so many bytes has how many of them? */
+static void texts_of_no_bytes(void **state)
+{
+    (void)state;
+    enum { WIDTH = 4919 };
+    struct io_labels labels;
+    static char text[N * WIDTH];
+    hid_t file = copy_to_change("nothing.h5ad"), type = H5Tcopy(H5T_C_S1);
+    hsize_t extent = N;
+    H5Tset_size(type, WIDTH);
+    hid_t space = H5Screate_simple(1, &extent, NULL);
+    hid_t dataset = H5Dcreate2(file, "obs/nothing", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text) >= 0);
+    H5Dclose(dataset);
+    H5Sclose(space);
+    H5Tclose(type);
+    assert_true(H5Fclose(file) >= 0);
+    size_t count, changed = 0;
+    char *bytes = get_file(in_scratch("nothing.h5ad"), &count);
+    static const char of_width[] = {WIDTH & 255, WIDTH >> 8, 0, 0};
+    for (size_t i = 0; i + 8 < count; i++)
+        if (bytes[i] == 0x13 && !memcmp(bytes + i + 4, of_width, 4)) { /* texts, in the first version of the message */
+            memset(bytes + i + 4, 0, 4);
+            changed++;
+        }
+    assert_int_equal(changed, 1);
+    put_file(in_scratch("nothing.h5ad"), bytes, count);
+    free(bytes);
+    assert_sentence(io_labels_h5ad(&labels, in_scratch("nothing.h5ad"), "nothing", 0),
+                    "nothing.h5ad|obs/nothing|of no bytes|damaged");
+}
+
 /* Every text is the first one, which is half of the file: 60 of them are more than the file accounts for. */
 static void one_text_many_times(void **state)
 {
@@ -362,6 +394,7 @@ int main(void)
         cmocka_unit_test_teardown(links_out_of_the_file, empty_scratch),
         cmocka_unit_test_teardown(chunks_that_the_file_cannot_hold, empty_scratch),
         cmocka_unit_test_teardown(one_text_many_times, empty_scratch),
+        cmocka_unit_test_teardown(texts_of_no_bytes, empty_scratch),
         cmocka_unit_test_teardown(names_with_control_characters, empty_scratch),
         cmocka_unit_test(nearest_of_many_long_names),
         cmocka_unit_test_teardown(tables_of_nothing, empty_scratch),
