@@ -34,7 +34,7 @@ static struct uni_shape shape_of(const struct uni_problem *p, const struct uni_c
     s.shift = p->single;
     for (int64_t i = 0; p->sigma && i < p->K; i++)
         s.shift |= p->sigma[i] < 0.06;
-    s.tiles = k->pack && !s.shift && !s.X && s.K >= LEAST_TILED && s.D >= LEAST_TILED;
+    s.tiles = k->pack && !s.shift && !s.X && s.K >= LEAST_TILED && s.D >= LEAST_TILED && s.Kv <= MOST_TABLE_ROW;
     return s;
 }
 
@@ -143,6 +143,22 @@ float *uni_cpu_run_sum(const struct uni_cpu *c, int64_t i)
 {
     const struct uni_cut *run = &c->layout.run[i];
     return run->slot < 0 ? c->mass + run->piece * c->shape.Kv : c->slots + run->slot * c->shape.Kv;
+}
+
+int64_t uni_cpu_join(const struct uni_cpu *c, int64_t i, int64_t end, struct uni_run *run, struct uni_part part[MOST_JOINED])
+{
+    const int32_t group = c->layout.piece[c->layout.run[i].piece].group;
+    int64_t n = 0, rows = 0;
+    *run = uni_cpu_run(c, i);
+    for (; n < MOST_JOINED && i + n < end; n++) {
+        const struct uni_cut *cut = &c->layout.run[i + n];
+        if (c->layout.piece[cut->piece].group != group || rows + cut[1].first - cut->first > RUN_ROWS)
+            break;
+        part[n] = (struct uni_part){cut[1].first - cut->first, uni_cpu_run_P(c, i + n), uni_cpu_run_sum(c, i + n)};
+        rows += part[n].n;
+    }
+    run->n = rows;
+    return n;
 }
 
 void uni_cpu_add_runs(const struct uni_cpu *c, int64_t piece)

@@ -91,6 +91,9 @@ void uni_cpu_pack_slopes(const struct uni_cpu *);
 /* Run i as the kernels want it, and the penalties of its cells. */
 struct uni_run uni_cpu_run(const struct uni_cpu *, int64_t i);
 const float *uni_cpu_run_P(const struct uni_cpu *, int64_t i);
+/* Runs i .. of one group, at most to before end, as one of at most 1024 rows, and what each of them has of its own. Returns how many. */
+enum { MOST_JOINED = 64 };
+int64_t uni_cpu_join(const struct uni_cpu *, int64_t i, int64_t end, struct uni_run *, struct uni_part part[MOST_JOINED]);
 /* Where the sums of run i go. */
 float *uni_cpu_run_sum(const struct uni_cpu *, int64_t i);
 /* Adds the sums of a piece's runs to its mass, where there are several. */

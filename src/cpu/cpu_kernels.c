@@ -59,16 +59,16 @@ static void add_slope(const struct uni_shape *s, const struct uni_run *run, int6
 }
 
 /* z (n,Dv) = s R minus_W, and 1 / s; T (n,Kv) = s R, without tiles */
-static void shifts(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, const float *P,
+static void shifts(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, struct place *place,
                    const float *minus_W, float *T, float *z, float *inverse)
 {
 #ifdef HAS_TILES
     if (s->tiles) {
-        weighted_times(s, run, first, n, P, minus_W, T, z, inverse);
+        weighted_times(s, run, first, n, place, minus_W, T, z, inverse);
         return;
     }
 #endif
-    weighted_tile(s, run, first, n, P, T, inverse);
+    weighted_parts(s, run, first, n, place, T, inverse);
     product(z, s->Dv, n, s->Dv, (struct factor){T, s->Kv, 1}, minus_W, s->Dv, s->K, 0, (struct next){{NULL, NULL}, {0, 0}});
 }
 
@@ -109,7 +109,7 @@ static void tiles_for(const struct uni_shape *s, int wanted)
 }
 
 /* z (n,Dv) = Z - R W (minus_W NULL: Z), squares (n) = |z|^2 */
-static void corrected_tile(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, const float *P,
+static void corrected_tile(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, struct place *place,
                            const float *minus_W, float *T, float *z, float *squares)
 {
     float inverse[TILE] = {0};
@@ -117,7 +117,7 @@ static void corrected_tile(const struct uni_shape *s, const struct uni_run *run,
     const float *Z = run->Z + first * s->D;
     int64_t i = 0;
     if (minus_W) {
-        shifts(s, run, first, n, P, minus_W, T, z, inverse);
+        shifts(s, run, first, n, place, minus_W, T, z, inverse);
         for (int x = 0; x < s->X; x++)
             add_slope(s, run, first, n, x, T, z);
     } else {
@@ -220,9 +220,24 @@ INLINE void base_of_rows(const int CELLS, const struct uni_shape *s, const float
     }
 }
 
+/* The same of n rows of several parts. */
+INLINE void base_of_parts(const struct uni_shape *s, const float *e, int64_t n, struct place *place, const float *scale, char *base,
+                          const float *weight, const int single)
+{
+    const int64_t Kv = s->Kv, row_bytes = s->Kb * (single ? 4 : 2);
+    for (int64_t i = 0, rows; i < n;) {
+        const struct uni_part *part = next_part(place, n - i, &rows);
+        const int64_t end = i + rows;
+        for (; i + 4 <= end; i += 4)
+            base_of_rows(4, s, e + i * Kv, scale + i, base + i * row_bytes, weight ? weight + i : NULL, part->sum, single);
+        for (; i < end; i++)
+            base_of_rows(1, s, e + i * Kv, scale + i, base + i * row_bytes, weight ? weight + i : NULL, part->sum, single);
+    }
+}
+
 /* Exponentials of all rows first, then their base: a row's sum takes its time. */
-INLINE void base_of_tile(const struct uni_shape *s, float *v, int64_t n, const float *length, const float *bias, char *base,
-                         const float *weight, float *sum, float *L, const int single, const int shift)
+INLINE void base_of_tile(const struct uni_shape *s, float *v, int64_t n, struct place *place, const float *length,
+                         const float *bias, char *base, const float *weight, float *L, const int single, const int shift)
 {
     float most[TILE + WIDTH], mass[TILE + WIDTH], scale[TILE + WIDTH];
     const int64_t Kv = s->Kv, row_bytes = s->Kb * (single ? 4 : 2);
@@ -240,10 +255,7 @@ INLINE void base_of_tile(const struct uni_shape *s, float *v, int64_t n, const f
         mass[i] = most[i] = 1;
     for (i = 0; i < n; i += WIDTH)
         store(scale + i, BASE_SCALE / load(mass + i));
-    for (i = 0; i + 4 <= n; i += 4)
-        base_of_rows(4, s, v + i * Kv, scale + i, base + i * row_bytes, weight ? weight + i : NULL, sum, single);
-    for (; i < n; i++)
-        base_of_rows(1, s, v + i * Kv, scale + i, base + i * row_bytes, weight ? weight + i : NULL, sum, single);
+    base_of_parts(s, v, n, place, scale, base, weight, single);
     for (i = 0; i < n; i += WIDTH)
         store(mass + i, natural_log(load(mass + i)) + load(most + i) * 0.693147180559945f);
     copy_row(L, mass, n);
@@ -269,31 +281,45 @@ static void fit_of_base(const struct uni_shape *s, const float *e, int64_t n, co
     }
 }
 
-static void assign(const struct uni_shape *s, const struct uni_run *run, const float *P, const float *minus_W,
-                   const struct uni_centroids *c, float *sum, double *fit, float *scratch)
+static void clear_sums(const struct uni_shape *s, const struct uni_run *run, const struct uni_part *part)
+{
+    for (int64_t rows = 0; rows < run->n; rows += part++->n)
+        memset(part->sum, 0, (size_t)s->Kv * sizeof *part->sum);
+}
+
+/* They are of base as it is stored. */
+static void scale_sums(const struct uni_shape *s, const struct uni_run *run, const struct uni_part *part)
+{
+    for (int64_t rows = 0; rows < run->n; rows += part++->n)
+        for (int64_t k = 0; k < s->Kv; k += WIDTH)
+            store(part->sum + k, load(part->sum + k) * (1 / BASE_SCALE));
+}
+
+static void assign(const struct uni_shape *s, const struct uni_run *run, const struct uni_part *part, const float *minus_W,
+                   const struct uni_centroids *c, double *fit, float *scratch)
 {
     float *T = scratch, *z = T + MOST_TILE * s->Kv, length[TILE] = {0};
-    memset(sum, 0, (size_t)s->Kv * sizeof *sum);
+    struct place before = {part, 0}, after = {part, 0};
+    clear_sums(s, run, part);
     tiles_for(s, 1);
     for (int64_t first = 0; first < run->n; first += TILE) {
         int64_t n = run->n - first < TILE ? run->n - first : TILE;
         char *base = (char *)run->base + first * s->Kb * (s->single ? 4 : 2);
         const float *weight = run->weight ? run->weight + first : NULL;
-        corrected_tile(s, run, first, n, P, minus_W, T, z, length);
+        corrected_tile(s, run, first, n, &before, minus_W, T, z, length);
         inverse_lengths(s, length, z, n);
         likenesses(s, T, z, n, c, (struct next){{run->Z + (first + TILE) * s->D, NULL}, {TILE * s->D * 4, 0}});
         if (s->single)
-            base_of_tile(s, T, n, length, c->bias, base, weight, sum, run->L + first, 1, 1);
+            base_of_tile(s, T, n, &after, length, c->bias, base, weight, run->L + first, 1, 1);
         else if (s->shift)
-            base_of_tile(s, T, n, length, c->bias, base, weight, sum, run->L + first, 0, 1);
+            base_of_tile(s, T, n, &after, length, c->bias, base, weight, run->L + first, 0, 1);
         else
-            base_of_tile(s, T, n, length, c->bias, base, weight, sum, run->L + first, 0, 0);
+            base_of_tile(s, T, n, &after, length, c->bias, base, weight, run->L + first, 0, 0);
         if (fit)
             fit_of_base(s, T, n, run->L + first, c->sigma, weight, fit);
     }
     tiles_for(s, 0);
-    for (int64_t k = 0; k < s->Kv; k += WIDTH)
-        store(sum + k, load(sum + k) * (1 / BASE_SCALE));
+    scale_sums(s, run, part);
 }
 
 /* ---- sweep --------------------------------------------------------------------------------------------------------------- */
@@ -420,21 +446,22 @@ static double entropy(const struct uni_shape *s, const struct uni_run *run, cons
 
 /* ---- moments, results ---------------------------------------------------------------------------------------------------- */
 
-static void moments(const struct uni_shape *s, const struct uni_run *run, const float *P, float *S, int add, const float *x,
-                    float *scratch)
+static void moments(const struct uni_shape *s, const struct uni_run *run, const struct uni_part *part, float *S, int add,
+                    const float *x, float *scratch)
 {
     float *z = scratch + MOST_TILE * s->Kv, inverse[TILE];
     vi keep = last_lanes(s);
     int64_t last = s->Dv - WIDTH;
+    struct place place = {part, 0};
 #ifdef HAS_TILES
     if (s->tiles && run->n >= LEAST_TURNED) {
-        tiled_moments(s, run, P, S, add, x, scratch);
+        tiled_moments(s, run, part, S, add, x, scratch);
         return;
     }
 #endif
     for (int64_t first = 0; first < run->n; first += TILE) {
         int64_t n = run->n - first < TILE ? run->n - first : TILE;
-        weighted_tile(s, run, first, n, P, scratch, inverse);
+        weighted_parts(s, run, first, n, &place, scratch, inverse);
         count_cells(run, first, n, x, NULL, inverse);
         for (int64_t i = 0; i < n; i++) { /* Z^T R = (Z / s)^T (base P): D entries a cell to scale, not K */
             const float *Z = run->Z + (first + i) * s->D;
@@ -461,12 +488,14 @@ static void correct(const struct uni_shape *s, const struct uni_run *run, const 
 {
     float *z = scratch + MOST_TILE * s->Kv, squares[TILE];
     struct uni_shape exact = *s; /* the result is float32's, whatever the way there was */
+    struct uni_part all = {run->n, P, NULL};
+    struct place place = {&all, 0};
     exact.tiles = 0;
     for (int64_t first = 0; first < run->n; first += TILE) {
         int64_t n = run->n - first < TILE ? run->n - first : TILE;
         if (row)
             fetch_rows(dst, row + first, n, s->D);
-        corrected_tile(&exact, run, first, n, P, minus_W, scratch, z, squares);
+        corrected_tile(&exact, run, first, n, &place, minus_W, scratch, z, squares);
         for (int64_t i = 0; i < n; i++)
             copy_row(dst + (row ? row[first + i] : first + i) * s->D, z + i * s->Dv, s->D);
     }

@@ -10,6 +10,7 @@
 
 enum {
     RUN_ROWS = 1024, /* rows whose sums may be added in float32 */
+    MOST_TABLE_ROW = 1024, /* Kv, for tiles */
     MOST_TILE = 72   /* room for the rows that go through the products together, and those that a register block adds */
 };
 #define BASE_SCALE 32768.0f /* keeps small assignments out of half precision's subnormals */
@@ -33,7 +34,14 @@ struct uni_recipe {
     const float *table[MOST_TABLES];
 };
 
-/* One run's rows. */
+/* Rows behind one another that have penalties, and sums, of their own. */
+struct uni_part {
+    int64_t n;
+    const float *P; /* (Kv) */
+    float *sum;     /* (Kv) */
+};
+
+/* One run's rows, or those of several runs of a group behind one another. */
 struct uni_run {
     const float *Z; /* (n,D) */
     void *base;     /* (n,Kb) */
@@ -89,15 +97,15 @@ struct uni_cpu_kernels {
 
     /* NULL, or what a matrix unit wants: B (rows,columns), whole vectors of columns, into uni_packed_floats of them. */
     void (*pack)(float *packed, const float *B, int64_t rows, int64_t columns);
-    /* z = normalise(Z - R W), R from base and P (minus_W (Kv,Dv) = -W, with tiles followed by it packed; NULL: normalise(Z)); new
-       base and L; sum (Kv) = sum of R = base. fit[2], unless NULL, += sum base dist and sum sigma base ln base. scratch: uni_scratch_floats. */
-    void (*assign)(const struct uni_shape *, const struct uni_run *, const float *P, const float *minus_W,
-                   const struct uni_centroids *, float *sum, double *fit, float *scratch);
+    /* z = normalise(Z - R W), R from base and the parts' P (minus_W (Kv,Dv) = -W, with tiles followed by it packed; NULL:
+       normalise(Z)); new base and L; the parts' sum = sum of R = base. The parts are all of the run. fit[2], unless NULL, += sum base dist and sum sigma base ln base. scratch: uni_scratch_floats. */
+    void (*assign)(const struct uni_shape *, const struct uni_run *, const struct uni_part *, const float *minus_W,
+                   const struct uni_centroids *, double *fit, float *scratch);
     /* G (Kv) = sum of base / s, s = sum_k base P. fit, unless NULL, += - sum (sum_k sigma R) (ln s + L), sP (Kv) = sigma P. */
     void (*sweep)(const struct uni_shape *, const struct uni_run *, const float *P, const float *sP, float *G, double *fit,
                   float *scratch);
     /* S (Dr,Kv) = sum of Z^T R over the run; added to what is there where add. x (n), unless NULL, weighs the cells as well. */
-    void (*moments)(const struct uni_shape *, const struct uni_run *, const float *P, float *S, int add, const float *x,
+    void (*moments)(const struct uni_shape *, const struct uni_run *, const struct uni_part *, float *S, int add, const float *x,
                     float *scratch);
     /* sum (Kv) = sum of x1 x2 R over the run, x1 and x2 (n), or NULL: 1 */
     void (*masses)(const struct uni_shape *, const struct uni_run *, const float *P, const float *x1, const float *x2, float *sum,

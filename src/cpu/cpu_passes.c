@@ -58,13 +58,15 @@ static void assign_task(void *context, int64_t task, int thread)
     int64_t group = -1;
     if (fit)
         fit[0] = fit[1] = 0;
-    for (int64_t i = t->first; i < t->first + t->n; i++) {
-        struct uni_run run = uni_cpu_run(c, i);
+    for (int64_t i = t->first, end = t->first + t->n; i < end;) {
+        struct uni_run run;
+        struct uni_part part[MOST_JOINED];
         int64_t g = c->layout.piece[c->layout.run[i].piece].group;
         if (c->shift.W && g != group)
             uni_cpu_pack_minus_W(c, g, minus_W);
         group = g;
-        c->kernels->assign(&c->shape, &run, uni_cpu_run_P(c, i), minus_W, &centroids, uni_cpu_run_sum(c, i), fit, scratch);
+        i += uni_cpu_join(c, i, end, &run, part);
+        c->kernels->assign(&c->shape, &run, part, minus_W, &centroids, fit, scratch);
     }
 }
 
@@ -147,14 +149,16 @@ static void moments_task(void *context, int64_t task, int thread)
     double *total = slice->part < 0 ? c->whole + thread * s->Dr * s->Kv : c->parts + slice->part * s->Dr * s->Kv;
     int64_t rows = 0;
     memset(total, 0, (size_t)(s->D * s->Kv) * sizeof *total);
-    for (int64_t i = slice->run; i < slice->run + slice->runs; i++) {
-        struct uni_run run = uni_cpu_run(c, i);
+    for (int64_t i = slice->run, end = slice->run + slice->runs; i < end;) {
+        struct uni_run run;
+        struct uni_part part[MOST_JOINED];
+        const float *x = c->x1 ? c->x1 + c->layout.run[i].first : NULL;
+        i += uni_cpu_join(c, i, end, &run, part);
         if (rows + run.n > RUN_ROWS) {
             c->kernels->add_moments(s, total, S);
             rows = 0;
         }
-        c->kernels->moments(s, &run, uni_cpu_run_P(c, i), S, rows > 0, c->x1 ? c->x1 + c->layout.run[i].first : NULL,
-                            uni_cpu_scratch(c, thread));
+        c->kernels->moments(s, &run, part, S, rows > 0, x, uni_cpu_scratch(c, thread));
         rows += run.n;
     }
     c->kernels->add_moments(s, total, S);

@@ -184,6 +184,35 @@ static void weighted_tile(const struct uni_shape *s, const struct uni_run *run, 
         weighted_tile_of(s, base, n, P, T, inverse, 0);
 }
 
+/* ---- parts --------------------------------------------------------------------------------------------------------------- */
+
+/* Where a kernel is in a run's parts. */
+struct place {
+    const struct uni_part *part;
+    int64_t done; /* rows of it */
+};
+
+/* How many of the next n rows are of the part that is returned. */
+INLINE const struct uni_part *next_part(struct place *p, int64_t n, int64_t *rows)
+{
+    if (p->done == p->part->n)
+        *p = (struct place){p->part + 1, 0};
+    int64_t left = p->part->n - p->done;
+    *rows = n < left ? n : left;
+    p->done += *rows;
+    return p->part;
+}
+
+/* weighted_tile of rows of several parts */
+static void weighted_parts(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, struct place *place,
+                           float *T, float *inverse)
+{
+    for (int64_t i = 0, rows; i < n; i += rows) {
+        const struct uni_part *part = next_part(place, n - i, &rows);
+        weighted_tile(s, run, first + i, rows, part->P, T + i * s->Kv, inverse + i);
+    }
+}
+
 /* The first n lanes of a vector. */
 INLINE vi first_lanes(int64_t n)
 {

@@ -98,19 +98,47 @@ INLINE vf base_vector(const struct uni_shape *s, const void *row, int64_t k)
     return k + WIDTH <= s->Kb ? half_load((const uint16_t *)row + k) : half_load_low((const uint16_t *)row + k);
 }
 
-/* CELLS rows of base P, split, and inverse = 1 / s: as weighted_rows. */
-INLINE void weighted_split_rows(const int CELLS, const struct uni_shape *s, const char *base, const float *P, char *at,
-                                float *inverse)
+/* Four cells: their rows of base, and of penalties. */
+struct four {
+    const char *base[4];
+    const float *P[4];
+};
+
+/* Cells i .. i + 3 of a tile of n. Those that are missing have no penalties, and so no weight. */
+INLINE struct four next_four(const struct uni_shape *s, const char *base, int64_t i, int64_t n, struct place *place)
 {
-    const int64_t Kv = s->Kv, row_bytes = s->Kb * 2, vectors = Kv / WIDTH, pairs = vectors / 2, odd = vectors % 2;
+    static const float none[MOST_TABLE_ROW];
+    const int64_t row_bytes = s->Kb * 2, end = i + 4 < n ? i + 4 : n;
+    struct four f;
+    for (int c = 0; c < 4; c++) {
+        f.base[c] = base + (i + c < n ? i + c : n - 1) * row_bytes;
+        f.P[c] = none;
+    }
+    for (int64_t at = i, rows; at < end; at += rows) {
+        const float *P = next_part(place, end - at, &rows)->P;
+        for (int64_t c = at - i; c < at - i + rows; c++)
+            f.P[c] = P;
+    }
+    return f;
+}
+
+/* 1 / s of four rows, s their sums */
+INLINE void put_inverse(float *inverse, const vf *sum)
+{
+    *(v4_at *)inverse = reciprocal4(add_across4(sum[0], sum[1], sum[2], sum[3]));
+}
+
+/* base P of four cells, split, behind one another in a tile, and inverse = 1 / s */
+INLINE void weighted_split_rows(const struct uni_shape *s, struct four f, char *at, float *inverse)
+{
+    const int64_t Kv = s->Kv, vectors = Kv / WIDTH, pairs = vectors / 2, odd = vectors % 2;
     vf sum[4] = {{0}, {0}, {0}, {0}};
     for (int64_t c = 0; c < pairs; c++) {
         const int64_t k = 2 * c * WIDTH;
-        vf p = load(P + k), q = load(P + k + WIDTH);
 #pragma GCC unroll 4
-        for (int i = 0; i < CELLS; i++) {
-            vf a = half_load((const uint16_t *)(base + i * row_bytes) + k) * p;
-            vf b = base_vector(s, base + i * row_bytes, k + WIDTH) * q;
+        for (int i = 0; i < 4; i++) {
+            vf a = half_load((const uint16_t *)f.base[i] + k) * load(f.P[i] + k);
+            vf b = base_vector(s, f.base[i], k + WIDTH) * load(f.P[i] + k + WIDTH);
             vu high, low;
             sum[i] += a + b;
             split(a, b, &high, &low);
@@ -118,50 +146,44 @@ INLINE void weighted_split_rows(const int CELLS, const struct uni_shape *s, cons
             store_words(at + i * TILE_ROW + TILE_BYTES * (pairs + odd + c), low);
         }
     }
-    if (odd) {
-        vf p = load(P + Kv - WIDTH);
 #pragma GCC unroll 4
-        for (int i = 0; i < CELLS; i++) {
-            vf a = base_vector(s, base + i * row_bytes, Kv - WIDTH) * p;
-            vu high, low;
-            sum[i] += a;
-            split(a, splat(0), &high, &low);
-            store_words(at + i * TILE_ROW + TILE_BYTES * pairs, high | low << 16);
-        }
+    for (int i = 0; odd && i < 4; i++) {
+        vf a = base_vector(s, f.base[i], Kv - WIDTH) * load(f.P[i] + Kv - WIDTH);
+        vu high, low;
+        sum[i] += a;
+        split(a, splat(0), &high, &low);
+        store_words(at + i * TILE_ROW + TILE_BYTES * pairs, high | low << 16);
     }
-    v4 inverse4 = reciprocal4(add_across4(sum[0], sum[1], sum[2], sum[3]));
-    for (int i = 0; i < CELLS; i++)
-        inverse[i] = inverse4[i];
+    put_inverse(inverse, sum);
 }
 
-/* base P of n cells, split for a product by W, and 1 / s. T (n,Kv) is scratch. */
-static void weighted_split(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, const float *P, float *T,
-                           float *halves, float *inverse)
+/* base P of n cells, split for a product by W, and 1 / s (n, room for 3 more). T (n,Kv) is scratch. */
+static void weighted_split(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, struct place *place,
+                           float *T, float *halves, float *inverse)
 {
     const char *base = tile_base(s, run, first);
-    const int64_t row_bytes = s->Kb * 2;
-    int64_t i = 0;
+    const int64_t vectors = s->Kv / WIDTH;
     if (run->recipe || run->block) {
-        weighted_tile(s, run, first, n, P, T, inverse);
-        for (; i < n; i++)
-            split_row(row_of_tiles(halves, i, s->Kv / WIDTH), T + i * s->Kv, s->Kv / WIDTH);
+        weighted_parts(s, run, first, n, place, T, inverse);
+        for (int64_t i = 0; i < n; i++)
+            split_row(row_of_tiles(halves, i, vectors), T + i * s->Kv, vectors);
         return;
     }
-    for (; i + 4 <= n; i += 4)
-        weighted_split_rows(4, s, base + i * row_bytes, P, row_of_tiles(halves, i, s->Kv / WIDTH), inverse + i);
-    for (; i < n; i++)
-        weighted_split_rows(1, s, base + i * row_bytes, P, row_of_tiles(halves, i, s->Kv / WIDTH), inverse + i);
+    for (int64_t i = 0; i < n; i += 4)
+        weighted_split_rows(s, next_four(s, base, i, n, place), row_of_tiles(halves, i, vectors), inverse + i);
 }
 
-/* Rows of B as columns of words. */
-static void pack_chunk(char *at, const float *B, int64_t row_a, int64_t row_b, int64_t rows, int64_t columns, int which)
+/* A chunk of B from 16 rows at row_a and 16 at row_b: words of their high halves, and of their low ones. */
+static void pack_chunk(char *high_at, char *low_at, const float *B, int64_t row_a, int64_t row_b, int64_t rows, int64_t columns)
 {
     for (int64_t i = 0; i < 16; i++)
         for (int64_t n = 0; n < columns; n += WIDTH) {
+            const int64_t at = n / 16 * TILE_BYTES + i * TILE_ROW;
             vu high, low;
             split(row_a + i < rows ? load(B + (row_a + i) * columns + n) : splat(0),
-                  row_b >= 0 && row_b + i < rows ? load(B + (row_b + i) * columns + n) : splat(0), &high, &low);
-            store_words(at + n / 16 * TILE_BYTES + i * TILE_ROW, which ? low : high);
+                  row_b + i < rows ? load(B + (row_b + i) * columns + n) : splat(0), &high, &low);
+            store_words(high_at + at, high);
+            store_words(low_at + at, row_a == row_b ? low & 0xffff : low);
         }
 }
 
@@ -169,15 +191,12 @@ static void pack_chunk(char *at, const float *B, int64_t row_a, int64_t row_b, i
 static void pack(float *packed, const float *B, int64_t rows, int64_t columns)
 {
     const int64_t vectors = vectors_of(rows), pairs = vectors / 2, odd = vectors % 2, chunk = 64 * columns;
-    const int64_t last = (vectors - 1) * WIDTH;
-    char *at = (char *)packed;
-    for (int64_t c = 0; c < pairs; c++) {
-        pack_chunk(at + c * chunk, B, 2 * c * WIDTH, (2 * c + 1) * WIDTH, rows, columns, 0);
-        pack_chunk(at + (pairs + odd + c) * chunk, B, 2 * c * WIDTH, (2 * c + 1) * WIDTH, rows, columns, 1);
-    }
+    char *high = (char *)packed, *low = high + (pairs + odd) * chunk;
+    for (int64_t c = 0; c < pairs; c++)
+        pack_chunk(high + c * chunk, low + c * chunk, B, 2 * c * WIDTH, (2 * c + 1) * WIDTH, rows, columns);
     if (odd) {
-        pack_chunk(at + pairs * chunk, B, last, last, rows, columns, 0);
-        pack_chunk(at + vectors * chunk, B, last, -1, rows, columns, 1);
+        const int64_t last = (vectors - 1) * WIDTH;
+        pack_chunk(high + pairs * chunk, low + pairs * chunk, B, last, last, rows, columns);
     }
 }
 
@@ -367,17 +386,15 @@ static void turn_cells(const struct uni_shape *s, char *turned, const float *Z, 
         }
 }
 
-/* CELLS rows of base P, neighbours as words: two rows of high halves at high, of low ones at low; inverse = 1 / s. */
-INLINE void weighted_pairs_rows(const int CELLS, const struct uni_shape *s, const char *base, const float *P, char *high, char *low,
-                                float *inverse)
+/* base P of four cells, neighbours as words: two rows of high halves at high, of low ones at low; inverse = 1 / s */
+INLINE void weighted_pairs_rows(const struct uni_shape *s, struct four f, char *high, char *low, float *inverse)
 {
-    const int64_t Kv = s->Kv, row_bytes = s->Kb * 2;
     vf sum[4] = {{0}, {0}, {0}, {0}};
-    for (int64_t k = 0; k < Kv; k += WIDTH) {
-        vf p = load(P + k), r[4] = {{0}, {0}, {0}, {0}};
+    for (int64_t k = 0; k < s->Kv; k += WIDTH) {
+        vf r[4];
 #pragma GCC unroll 4
-        for (int i = 0; i < CELLS; i++) {
-            r[i] = base_vector(s, base + i * row_bytes, k) * p;
+        for (int i = 0; i < 4; i++) {
+            r[i] = base_vector(s, f.base[i], k) * load(f.P[i] + k);
             sum[i] += r[i];
         }
 #pragma GCC unroll 2
@@ -388,9 +405,7 @@ INLINE void weighted_pairs_rows(const int CELLS, const struct uni_shape *s, cons
             store_words(low + k / 16 * TILE_BYTES + i / 2 * TILE_ROW, l);
         }
     }
-    v4 inverse4 = reciprocal4(add_across4(sum[0], sum[1], sum[2], sum[3]));
-    for (int i = 0; i < CELLS; i++)
-        inverse[i] = inverse4[i];
+    put_inverse(inverse, sum);
 }
 
 /* T (n,Kv) to words of neighbours: n / 2 rows of high halves, rounded up to 16 `chunks`, then of low ones. */
@@ -407,34 +422,26 @@ static void pair_cells(const struct uni_shape *s, char *paired, const float *T, 
         }
 }
 
-/* base P of n cells in words of neighbours, whole chunks of 32 cells, the missing ones zero, and 1 / s. */
-static void weighted_pairs(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, const float *P, float *T,
-                           float *paired, float *inverse, struct ahead *ahead)
+/* base P of n cells in words of neighbours, whole chunks of 32 cells, the missing ones zero, and 1 / s (n, room for 3 more) */
+static void weighted_pairs(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, struct place *place,
+                           float *T, float *paired, float *inverse, struct ahead *ahead)
 {
     const char *base = tile_base(s, run, first);
-    const int64_t row_bytes = s->Kb * 2, chunks = (n + 31) / 32, low_at = chunks * 64 * s->Kv, vectors = s->Kv / WIDTH;
-    int64_t i = 0;
+    const int64_t chunks = (n + 31) / 32, low_at = chunks * 64 * s->Kv, vectors = s->Kv / WIDTH;
     if (n < 32 * chunks)
         memset(paired, 0, (size_t)(2 * low_at));
     if (run->recipe || run->block) {
-        weighted_tile(s, run, first, n, P, T, inverse);
+        weighted_parts(s, run, first, n, place, T, inverse);
         pair_cells(s, (char *)paired, T, n, chunks);
         return;
     }
-    for (; i + 4 <= n; i += 4) {
+    for (int64_t i = 0; i < n; i += 4) {
         char *at = row_of_tiles(paired, i / 2, vectors);
         fetch(ahead);
         if (i % 16 == 12)
             tiles_awake();
-        weighted_pairs_rows(4, s, base + i * row_bytes, P, at, at + low_at, inverse + i);
+        weighted_pairs_rows(s, next_four(s, base, i, n, place), at, at + low_at, inverse + i);
     }
-    char *at = row_of_tiles(paired, i / 2, vectors);
-    if (n - i == 3)
-        weighted_pairs_rows(3, s, base + i * row_bytes, P, at, at + low_at, inverse + i);
-    else if (n - i == 2)
-        weighted_pairs_rows(2, s, base + i * row_bytes, P, at, at + low_at, inverse + i);
-    else if (n - i == 1)
-        weighted_pairs_rows(1, s, base + i * row_bytes, P, at, at + low_at, inverse + i);
 }
 
 /* S (D rounded up to 16 rows, Kv) += (factor Z)^T base P, of cells already turned and paired; without add, what was there goes. */
@@ -457,10 +464,11 @@ enum { LEAST_TURNED = 12 }; /* cells of a run: fewer are not worth turning */
 
 /* The kernels' moments. What a later part will read is asked for in all stages alike: requests share their places with what a
    product loads from the second cache. */
-static void tiled_moments(const struct uni_shape *s, const struct uni_run *run, const float *P, float *S, int add, const float *x,
-                          float *scratch)
+static void tiled_moments(const struct uni_shape *s, const struct uni_run *run, const struct uni_part *part, float *S, int add,
+                          const float *x, float *scratch)
 {
     enum { CELLS = 64 };
+    struct place place = {part, 0};
     float inverse[CELLS], *turned = scratch + MOST_TILE * s->Kv, *paired = turned + (MOST_TILE + 12) * s->Dv;
     const int64_t base_lines = (4 * s->Kb * 2 + 63) / 64, Z_lines = CELLS * s->D * 4 / 64;
     tiles_begin();
@@ -468,22 +476,22 @@ static void tiled_moments(const struct uni_shape *s, const struct uni_run *run, 
         int64_t n = run->n - first < CELLS ? run->n - first : CELLS, chunks = (n + 31) / 32;
         const char *Z = (const char *)(run->Z + (first + CELLS) * s->D);
         struct ahead base = {tile_base(s, run, first + CELLS), base_lines};
-        struct ahead part = {Z, Z_lines / 3 / (chunks * (s->Dv / WIDTH))};
-        weighted_pairs(s, run, first, n, P, scratch, paired, inverse, &base);
+        struct ahead third = {Z, Z_lines / 3 / (chunks * (s->Dv / WIDTH))};
+        weighted_pairs(s, run, first, n, &place, scratch, paired, inverse, &base);
         count_cells(run, first, n, x, NULL, inverse);
-        turn_cells(s, (char *)turned, run->Z + first * s->D, inverse, n, chunks, &part);
+        turn_cells(s, (char *)turned, run->Z + first * s->D, inverse, n, chunks, &third);
         turned_by_paired(s, S, add || first > 0, (const char *)turned, (const char *)paired, chunks,
-                         (struct next){{part.at, NULL}, {Z + Z_lines * 64 - part.at, 0}});
+                         (struct next){{third.at, NULL}, {Z + Z_lines * 64 - third.at, 0}});
     }
     tiles_end();
 }
 
 /* z (n,Dv) = s times R times minus_W, and 1 / s. halves: scratch of (n,Kv) */
-INLINE void weighted_times(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, const float *P,
+INLINE void weighted_times(const struct uni_shape *s, const struct uni_run *run, int64_t first, int64_t n, struct place *place,
                            const float *minus_W, float *T, float *z, float *inverse)
 {
     float *halves = z + (MOST_TILE + 12) * s->Dv;
-    weighted_split(s, run, first, n, P, T, halves, inverse);
+    weighted_split(s, run, first, n, place, T, halves, inverse);
     tiled_rows(z, n, s->Dv, halves, s->K, minus_W + s->Kv * s->Dv, (struct next){{NULL, NULL}, {0, 0}});
 }
 
