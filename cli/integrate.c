@@ -121,6 +121,9 @@ static void predict_one(struct integrate *job, int64_t names)
         job->memory_needed = lean;
 }
 
+/* The program itself with HDF5 and what else it is linked with. */
+enum { PROGRAM_BYTES = 6000000 };
+
 /* What will be held at the worst moment. */
 static int predict(struct integrate *job)
 {
@@ -139,6 +142,7 @@ static int predict(struct integrate *job)
         predict_one(job, names);
     else if ((status = within_plan(job, names, &job->memory_needed)) != EXIT_DONE)
         return status;
+    job->memory_needed = io_sum(job->memory_needed, PROGRAM_BYTES);
     if (job->memory_left >= 0 && job->memory_needed > job->memory_left && !o->dry_run)
         return say_failed("%s: this takes %s of memory, and %s are available", o->input,
                           say_bytes(need, (double)job->memory_needed), say_bytes(left, (double)job->memory_left));

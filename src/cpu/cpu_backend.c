@@ -38,7 +38,7 @@ static struct uni_shape shape_of(const struct uni_problem *p, const struct uni_c
     return s;
 }
 
-enum { ARRAYS = 34, GATHER_ROWS = 4096 };
+enum { ARRAYS = 33, GATHER_ROWS = 4096 };
 static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_cpu *c)
 {
     const struct uni_problem *p = c->p;
@@ -46,8 +46,7 @@ static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_cpu *c)
     const struct uni_layout *l = &c->layout;
     const struct uni_array_row rows[ARRAYS] = {UNI_ARRAY(c->Z, p->N_all * s->D),
                                                UNI_ARRAY(c->base, p->N * s->Kb * (s->single ? 4 : 2)),
-                                               UNI_ARRAY(c->L, p->N),
-                                               UNI_ARRAY(c->placed, p->N_all),
+                                               UNI_ARRAY(c->L, most(p->N, p->N_all / 4 + 1)),
                                                UNI_ARRAY(c->hands, uni_cpu_holes(p) * s->D),
                                                UNI_ARRAY(c->P, l->n_pieces * s->Kv),
                                                UNI_ARRAY(c->mass, l->n_pieces * s->Kv),

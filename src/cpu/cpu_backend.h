@@ -20,9 +20,8 @@ struct uni_cpu {
 
     float *Z;              /* (N_all,D) sorted */
     char *base;            /* (N,Kb) half or float32 */
-    float *L;              /* (N) */
-    unsigned char *placed; /* (N_all) rows that are in the caller's order already, */
-    float *hands;          /* (holes,D) and those on their way */
+    float *L;              /* (N), with room for uni_cpu_take's N_all bytes */
+    float *hands;          /* (holes,D) rows on their way to the caller's order */
     float *P;              /* (pieces,Kv) penalties of each piece's last update */
     float *mass;           /* (pieces,Kv) each piece's part of O, exactly as it was added */
     float *slots;          /* (slots,Kv) sums of runs until they are added */

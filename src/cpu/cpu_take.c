@@ -31,6 +31,12 @@ int64_t uni_cpu_holes(const struct uni_problem *p)
     return p->N_all / ROWS_A_HOLE < MOST_HOLES ? p->N_all / ROWS_A_HOLE : MOST_HOLES;
 }
 
+/* (N_all) 1: a row that is in its place already, or a hole. Where L was, which nothing asks for any more. */
+static unsigned char *placed(const struct uni_cpu *c)
+{
+    return (unsigned char *)c->L;
+}
+
 static int64_t hole_at(const struct uni_cpu *c, int64_t i)
 {
     return c->p->N_all * i / uni_cpu_holes(c->p);
@@ -40,7 +46,7 @@ static void fetch_row(const struct uni_cpu *c, int64_t row)
 {
     const char *at = (const char *)(c->Z + row * c->shape.D), *end = (const char *)(c->Z + (row + 1) * c->shape.D);
     __builtin_prefetch(&c->p->row[row]);
-    __builtin_prefetch(&c->placed[row], 1);
+    __builtin_prefetch(placed(c) + row, 1);
     for (; at < end; at += 64)
         __builtin_prefetch(at, 1);
 }
@@ -69,7 +75,7 @@ static void walk_task(void *context, int64_t task, int thread)
     }
     while (n > 0)
         for (int64_t i = 0; i < n; i++) {
-            if (c->placed[at[i]]) { /* a hole: the end of this walk */
+            if (placed(c)[at[i]]) { /* a hole: the end of this walk */
                 memcpy(c->Z + at[i] * D, hand[i], (size_t)D * sizeof(float));
                 n--;
                 at[i] = at[n];
@@ -78,7 +84,7 @@ static void walk_task(void *context, int64_t task, int thread)
                 continue;
             }
             exchange(c->Z + at[i] * D, &hand[i], &spare, D);
-            c->placed[at[i]] = 1;
+            placed(c)[at[i]] = 1;
             at[i] = row[at[i]];
             fetch_row(c, at[i]);
         }
@@ -90,12 +96,12 @@ static void walk_the_rest(const struct uni_cpu *c)
     const int64_t N = c->p->N_all, D = c->shape.D, *row = c->p->row;
     float *hand = uni_cpu_scratch(c, 0), *spare = hand + D;
     for (int64_t start = 0; start < N; start++) {
-        if (c->placed[start] || row[start] == start)
+        if (placed(c)[start] || row[start] == start)
             continue;
         memcpy(hand, c->Z + start * D, (size_t)D * sizeof *hand);
         for (int64_t at = row[start]; at != start; at = row[at]) {
             exchange(c->Z + at * D, &hand, &spare, D);
-            c->placed[at] = 1;
+            placed(c)[at] = 1;
         }
         memcpy(c->Z + start * D, hand, (size_t)D * sizeof *hand);
     }
@@ -104,10 +110,10 @@ static void walk_the_rest(const struct uni_cpu *c)
 static int reorder(struct uni_cpu *c)
 {
     const int64_t D = c->shape.D, holes = uni_cpu_holes(c->p);
-    memset(c->placed, 0, (size_t)c->p->N_all);
+    memset(placed(c), 0, (size_t)c->p->N_all);
     for (int64_t i = 0; i < holes; i++) {
         memcpy(c->hands + i * D, c->Z + hole_at(c, i) * D, (size_t)D * sizeof(float));
-        c->placed[hole_at(c, i)] = 1;
+        placed(c)[hole_at(c, i)] = 1;
     }
     int err = uni_pool_run(c->pool, walk_task, c, (holes + AT_ONCE - 1) / AT_ONCE);
     if (!err)
