@@ -1,11 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Thousands of small random problems against the oracle: every size, option and oddity of the data at once. A problem is refused
-   with a sentence, or its result is finite, its assignments sum to one, and it is the oracle's. UNISONO_PROBLEMS sets how many,
-   UNISONO_FIRST the number of the first, which a failure names. */
+   with a sentence, or its result is finite, its assignments sum to one, and it is the oracle's; none takes more than 2 s of the
+   processor. UNISONO_PROBLEMS sets how many, UNISONO_FIRST the number of the first, which a failure names. */
 #include "study.h"
 #include "testing.h"
 
 #include <math.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+enum { SECONDS = 20 };
+#else
+enum { SECONDS = 2 }; /* of the processor, not of the clock, which goes on while others have the machine; the usual is 0.01 */
+#endif
 
 enum { PROBLEMS = 2000, MOST_VARIABLES = 3, MOST_COVARIATES = STUDY_COVARIATES };
 
@@ -195,6 +204,24 @@ static enum verdict try_problem(const struct random_problem *p, double *off)
     return verdict;
 }
 
+static char too_long[64]; /* what is said then */
+
+static void give_up(int signal)
+{
+    (void)signal;
+    if (write(STDOUT_FILENO, too_long, strlen(too_long)) > 0)
+        _exit(1);
+    _exit(2);
+}
+
+static void allow(int64_t number, int seconds)
+{
+    struct itimerval limit = {.it_value.tv_sec = seconds};
+    snprintf(too_long, sizeof too_long, "problem %lld takes more than %d s\n", (long long)number, SECONDS);
+    signal(SIGPROF, give_up);
+    assert_int_equal(setitimer(ITIMER_PROF, &limit, NULL), 0);
+}
+
 static int64_t from_environment(const char *name, int64_t otherwise)
 {
     const char *text = getenv(name);
@@ -210,7 +237,9 @@ static void random_problems_agree_with_the_oracle(void **state)
         struct random_problem p;
         double off;
         draw_problem(&p, number);
+        allow(number, SECONDS);
         enum verdict verdict = try_problem(&p, &off);
+        allow(number, 0);
         seen[verdict]++;
         if (verdict == AGREES)
             worst = fmax(worst, off);
