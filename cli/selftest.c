@@ -122,7 +122,7 @@ static int test_backend(struct selftest_case *one, struct selftest_case *many, e
 /* Every instruction set that this processor has; the user's choice alone where there is one. */
 static int test_cpu(struct selftest_case *one, struct selftest_case *many, int *tested)
 {
-    static const char *const sets[] = {"avx512", "avx2", "neon", "plain"};
+    static const char *const sets[] = {"amx", "avx512", "avx2", "neon", "plain"};
     struct uni_backend_info info;
     int status = EXIT_DONE, chosen = getenv("UNISONO_ISA") != NULL;
     for (size_t i = 0; i < (chosen ? 1 : sizeof sets / sizeof *sets); i++) {

@@ -18,7 +18,8 @@
  * environment but UNISONO_ISA (which forces an instruction set) and UNISONO_CUDA_PLUGIN (the cuda backend's file; empty: none),
  * installs no handler and changes no global state. It computes and writes in the default floating-point environment (round to nearest,
  * subnormals kept, no traps) and the C locale whatever the caller has set, and gives him his own back, exception flags included: results
- * do not depend on them. Of what a call finds it may leave only errno changed (and the cuda backend keeps its plugin and the driver).
+ * do not depend on them. Of what a call finds it may leave only errno changed (and the cuda backend keeps its plugin and the driver; on a
+ * processor with AMX the process has asked for its use, so that stacks for signals must be as large as getauxval(AT_MINSIGSTKSZ) says).
  * A function that returns int returns UNI_OK (0) or another value of enum uni_status; uni_last_error() then has one sentence.
  * Threads: different runs may be used from different threads at once; one run from one thread at a time. The same input, options
  * and seed give the same bytes whatever the number of threads. Not promised: the same bytes on another instruction set or version.

@@ -172,7 +172,7 @@ static const struct problem_case mixed = {"", 3000, 20, 0, 4, 9, 2, 1, 0.1};
 static void the_same_bytes_for_any_number_of_threads_and_any_instruction_set(void **state)
 {
     (void)state;
-    static const char *const sets[] = {"avx512", "avx2", "plain", "neon"};
+    static const char *const sets[] = {"amx", "avx512", "avx2", "plain", "neon"};
     static const int64_t threads[] = {1, 2, 3, 8};
     struct made_data data;
     made_case(&data, &mixed, 1);

@@ -13,20 +13,25 @@ static int named(const struct uni_cpu_kernels *kernels, const char *name)
     return strcmp(kernels->name, name) == 0;
 }
 
+static void list_sets(char *known, size_t size)
+{
+    size_t used = 0;
+    for (int i = 0; uni_cpu_kernel_sets[i] && used < size; i++)
+        if (uni_cpu_can_run(uni_cpu_kernel_sets[i]))
+            used += (size_t)snprintf(known + used, size - used, "%s%s", used ? ", " : "", uni_cpu_kernel_sets[i]->name);
+}
+
+/* A set that is not wanted is not asked for: some need the system's leave. */
 const struct uni_cpu_kernels *uni_cpu_choose(void)
 {
     const char *forced = getenv("UNISONO_ISA");
     char known[128] = "";
     for (int i = 0; uni_cpu_kernel_sets[i]; i++) {
         const struct uni_cpu_kernels *kernels = uni_cpu_kernel_sets[i];
-        int can = uni_cpu_can_run(kernels);
-        if (can && (!forced || !*forced || named(kernels, forced)))
+        if ((!forced || !*forced || named(kernels, forced)) && uni_cpu_can_run(kernels))
             return kernels;
-        if (can) {
-            size_t used = strlen(known);
-            snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", kernels->name);
-        }
     }
+    list_sets(known, sizeof known);
     uni_fail(UNI_BACKEND, "UNISONO_ISA is \"%s\"; this processor runs %s", forced ? forced : "", known);
     return NULL;
 }
