@@ -100,14 +100,23 @@ static int64_t greater(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Of one run: the values with what reading takes, or with the run, one array of the model and the names. */
+/* The result is taken from the run, which gives its assignments back, before it is diagnosed. */
+static int64_t diagnosis_beyond(const struct integrate *job)
+{
+    const struct uni_plan *p = &job->plan;
+    int64_t given_back = strcmp(p->backend, "cpu") ? 0 : io_product(2 * p->n_clusters, p->n_cells);
+    return greater(diagnostics_bytes(job) - given_back, 0);
+}
+
+/* Of one run: the values with what reading takes, or with the run, one array of the model and the names; the labels always. */
 static void predict_one(struct integrate *job, int64_t names)
 {
     const struct integrate_options *o = &job->options;
     const struct io_matrix *m = &job->matrix;
+    int64_t labels = io_product((o->n_batches + (o->label != NULL)) * (int64_t)sizeof(int32_t), m->n_cells);
     int64_t values = io_product(m->n_cells, io_product(m->n_dims, sizeof(float)));
-    int64_t diagnosis = diagnostics_bytes(job);
-    int64_t more = o->model ? greater(model_bytes(&job->plan), io_sum(values, diagnosis)) : diagnosis;
+    int64_t diagnosis = diagnosis_beyond(job);
+    int64_t more = o->model ? greater(model_bytes(&job->plan), io_sum(values, diagnostics_bytes(job))) : diagnosis;
     job->memory_needed = io_sum(values, greater(m->source_bytes, io_sum(job->plan.bytes, io_sum(names, more))));
     /* Where that is too much: the values are freed once the run has its own, and the result is made in their place. That takes no
        less address space. */
@@ -119,6 +128,7 @@ static void predict_one(struct integrate *job, int64_t names)
     job->lean = !o->model && (o->low_memory || short_of_memory);
     if (job->lean)
         job->memory_needed = lean;
+    job->memory_needed = io_sum(job->memory_needed, labels);
 }
 
 /* The program itself with HDF5 and what else it is linked with. */

@@ -4,6 +4,7 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "error.h"
 #include "unisono.h"
@@ -55,6 +56,14 @@ int uni_arena_open(struct uni_arena *arena, const struct uni_array_row *rows, in
         next += padded(&rows[i]);
     }
     return UNI_OK;
+}
+
+void uni_arena_give_back(const void *array, int64_t bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)array + page - 1) / page * page,
+                    end = ((uintptr_t)array + (uintptr_t)bytes) / page * page;
+    if (from < end) /* whole pages alone: the neighbours' values stay */
+        (void)madvise((void *)from, end - from, MADV_DONTNEED);
 }
 
 void uni_arena_close(struct uni_arena *arena)

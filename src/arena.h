@@ -27,6 +27,8 @@ int64_t uni_arena_bytes(const struct uni_array_row *rows, int n);
 
 /* Takes one block, zeroed, every array on a border of 64 bytes, and sets the pointers. what: whose memory, for the sentence. */
 int uni_arena_open(struct uni_arena *, const struct uni_array_row *rows, int n, const char *what);
+/* The memory of an array of the arena that is not needed any more, before the arena is closed. */
+void uni_arena_give_back(const void *array, int64_t bytes);
 void uni_arena_close(struct uni_arena *);
 
 #endif

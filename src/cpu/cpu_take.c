@@ -129,6 +129,7 @@ int uni_cpu_take(struct uni_backend *b, const struct uni_shift *shift, const flo
     uni_cpu_pack_slopes(c);
     if (shift)
         TRY(uni_pool_run(c->pool, correct_task, c, c->layout.n_tasks));
+    uni_arena_give_back(c->base, c->p->N * c->shape.Kb * (c->shape.single ? 4 : 2)); /* a third of all */
     TRY(reorder(c));
     *rows = c->Z;
 done:
