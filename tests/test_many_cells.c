@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The oracle beside the product on many cells: test_many_cells [CELLS [DIMS [LEVELS [CLUSTERS]]]]. A million cells of 50 dimensions take
-   12 GB and a quarter of an hour, so the suite runs twenty thousand; docs/numerics.md has the rest. */
+/* The oracle beside the product on many cells: test_many_cells [CELLS [DIMS [LEVELS [CLUSTERS]]]]. A million cells of 50
+   dimensions take 12 GB and a quarter of an hour, so the suite runs twenty thousand; docs/numerics.md has the rest. */
 #include "agreement.h"
 #include "testing.h"
 
@@ -23,8 +23,8 @@ static void check(int64_t rounds, int precision, double scale)
     product_run_data(&product, &data, &options);
     struct agreement a = agree(&product, &data, &options, 0);
     printf("%s, %lld cells, %lld rounds, %s base: rms %.2g of the correction, worst cell %.2g, W %.2g, O %.2g, objective %.2g\n",
-           product.summary->backend, (long long)size[0], (long long)rounds, precision == UNI_HALF ? "half" : "single", a.corrected.rms,
-           a.corrected.worst, a.W, a.O, a.objective);
+           product.summary->backend, (long long)size[0], (long long)rounds, precision == UNI_HALF ? "half" : "single",
+           a.corrected.rms, a.corrected.worst, a.W, a.O, a.objective);
     fflush(stdout);
     assert_agreement(&a, scale);
     product_close(&product);

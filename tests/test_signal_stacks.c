@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A thread with a small stack for signals: the system then refuses the matrix unit, whose state would not fit, and runs go without it. */
+/* A thread with a small stack for signals: the system then refuses the matrix unit, whose state would not fit, and runs go
+ * without it. */
 #define _GNU_SOURCE
 #include "product.h"
 #include "testing.h"

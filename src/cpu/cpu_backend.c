@@ -23,8 +23,11 @@ enum { LEAST_TILED = 8 };
 
 static struct uni_shape shape_of(const struct uni_problem *p, const struct uni_cpu_kernels *k)
 {
-    struct uni_shape s = {
-        .D = p->D, .K = p->K, .Dv = up(p->D, k->width), .Kv = up(p->K, k->width), .Dr = most(up(p->D, k->block_rows), up(p->D, k->width))};
+    struct uni_shape s = {.D = p->D,
+                          .K = p->K,
+                          .Dv = up(p->D, k->width),
+                          .Kv = up(p->K, k->width),
+                          .Dr = most(up(p->D, k->block_rows), up(p->D, k->width))};
     s.X = p->X;
     s.a = (float)p->penalty_scale;
     s.b = (float)p->penalty_add;

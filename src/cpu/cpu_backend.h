@@ -18,28 +18,28 @@ struct uni_cpu {
     struct uni_arena arena;
     int64_t threads, scratch_floats;
 
-    float *Z;              /* (N_all,D) sorted */
-    char *base;            /* (N,Kb) half or float32 */
-    float *L;              /* (N), with room for uni_cpu_take's N_all bytes */
-    float *hands;          /* (holes,D) rows on their way to the caller's order */
-    float *P;              /* (pieces,Kv) penalties of each piece's last update */
-    float *mass;           /* (pieces,Kv) each piece's part of O, exactly as it was added */
-    float *slots;          /* (slots,Kv) sums of runs until they are added */
-    double *O;             /* (G,Kv) */
-    double *r;             /* (Kv) sum of O over groups */
-    double *level_O;       /* (B,Kv) several variables: O by level, as of the sweep under way */
-    double *block_r;       /* (Q,Kv) each block's part of r */
-    double *came;          /* (steps,Kv) sums over the pieces that a task of a sweep updated */
-    double *parts;         /* (parts,Dr,Kv) moments of slices */
-    double *whole;         /* (threads,Dr,Kv) the same while they are made */
-    float *Yt, *bias;      /* (D,Kv), (Kv) centroids as the kernels want them */
-    float *packed_Y;       /* the centroids for a matrix unit */
-    float *sigma;          /* (Kv) */
-    double *fit;           /* (tasks, or steps and one, 2) */
-    float *scratch;        /* (threads, scratch_floats) */
-    float *minus_slope;    /* (X,Kv,Dv) covariates: what a cell loses of each, negative */
-    double *group_S;       /* (GROUPS_AT_ONCE,K,D) moments of groups until they are added, by level or with covariates */
-    double *group_mass;    /* (G,Kv) covariates: sums of one of them, or of a product of two */
+    float *Z;           /* (N_all,D) sorted */
+    char *base;         /* (N,Kb) half or float32 */
+    float *L;           /* (N), with room for uni_cpu_take's N_all bytes */
+    float *hands;       /* (holes,D) rows on their way to the caller's order */
+    float *P;           /* (pieces,Kv) penalties of each piece's last update */
+    float *mass;        /* (pieces,Kv) each piece's part of O, exactly as it was added */
+    float *slots;       /* (slots,Kv) sums of runs until they are added */
+    double *O;          /* (G,Kv) */
+    double *r;          /* (Kv) sum of O over groups */
+    double *level_O;    /* (B,Kv) several variables: O by level, as of the sweep under way */
+    double *block_r;    /* (Q,Kv) each block's part of r */
+    double *came;       /* (steps,Kv) sums over the pieces that a task of a sweep updated */
+    double *parts;      /* (parts,Dr,Kv) moments of slices */
+    double *whole;      /* (threads,Dr,Kv) the same while they are made */
+    float *Yt, *bias;   /* (D,Kv), (Kv) centroids as the kernels want them */
+    float *packed_Y;    /* the centroids for a matrix unit */
+    float *sigma;       /* (Kv) */
+    double *fit;        /* (tasks, or steps and one, 2) */
+    float *scratch;     /* (threads, scratch_floats) */
+    float *minus_slope; /* (X,Kv,Dv) covariates: what a cell loses of each, negative */
+    double *group_S;    /* (GROUPS_AT_ONCE,K,D) moments of groups until they are added, by level or with covariates */
+    double *group_mass; /* (G,Kv) covariates: sums of one of them, or of a product of two */
     struct uni_recipe recipe;
     float *tables; /* (past,G,Kv) damped update: penalties of the round's past sweeps */
     int64_t past;
@@ -90,7 +90,8 @@ void uni_cpu_pack_slopes(const struct uni_cpu *);
 /* Run i as the kernels want it, and the penalties of its cells. */
 struct uni_run uni_cpu_run(const struct uni_cpu *, int64_t i);
 const float *uni_cpu_run_P(const struct uni_cpu *, int64_t i);
-/* Runs i .. of one group, at most to before end, as one of at most 1024 rows, and what each of them has of its own. Returns how many. */
+/* Runs i .. of one group, at most to before end, as one of at most 1024 rows, and what each of them has of its own. Returns how
+ * many. */
 enum { MOST_JOINED = 64 };
 int64_t uni_cpu_join(const struct uni_cpu *, int64_t i, int64_t end, struct uni_run *, struct uni_part part[MOST_JOINED]);
 /* Where the sums of run i go. */

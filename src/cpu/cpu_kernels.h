@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 enum {
-    RUN_ROWS = 1024, /* rows whose sums may be added in float32 */
+    RUN_ROWS = 1024,       /* rows whose sums may be added in float32 */
     MOST_TABLE_ROW = 1024, /* Kv, for tiles */
-    MOST_TILE = 72   /* room for the rows that go through the products together, and those that a register block adds */
+    MOST_TILE = 72         /* room for the rows that go through the products together, and those that a register block adds */
 };
 #define BASE_SCALE 32768.0f /* keeps small assignments out of half precision's subnormals */
 
@@ -65,8 +65,8 @@ struct uni_centroids {
 
 enum {
     NEAREST_ROWS = 48, /* most that nearest looks at in a call */
-    NEAR_CELLS = 64, /* cells of a panel of find_near */
-    NEAR_ROWS = 6    /* its queries come in multiples of this */
+    NEAR_CELLS = 64,   /* cells of a panel of find_near */
+    NEAR_ROWS = 6      /* its queries come in multiples of this */
 };
 
 /* A cell that may be near to a query: score = bias + query . cell, and the same plus doubt bias, which is less. */
@@ -75,8 +75,8 @@ struct uni_found {
     float score, low;
 };
 
-/* Which of a panel's cells score at least a query's limit. They are appended to what was found before; there must be room for all of the
-   panel. */
+/* Which of a panel's cells score at least a query's limit. They are appended to what was found before; there must be room for all
+   of the panel. */
 struct uni_near {
     int64_t D, M;       /* M queries, a multiple of NEAR_ROWS */
     const float *panel; /* (D + 1,NEAR_CELLS) by columns: bias, then coordinates. What follows it in memory is fetched. */
@@ -98,7 +98,8 @@ struct uni_cpu_kernels {
     /* NULL, or what a matrix unit wants: B (rows,columns), whole vectors of columns, into uni_packed_floats of them. */
     void (*pack)(float *packed, const float *B, int64_t rows, int64_t columns);
     /* z = normalise(Z - R W), R from base and the parts' P (minus_W (Kv,Dv) = -W, with tiles followed by it packed; NULL:
-       normalise(Z)); new base and L; the parts' sum = sum of R = base. The parts are all of the run. fit[2], unless NULL, += sum base dist and sum sigma base ln base. scratch: uni_scratch_floats. */
+       normalise(Z)); new base and L; the parts' sum = sum of R = base. The parts are all of the run. fit[2], unless NULL, += sum
+       base dist and sum sigma base ln base. scratch: uni_scratch_floats. */
     void (*assign)(const struct uni_shape *, const struct uni_run *, const struct uni_part *, const float *minus_W,
                    const struct uni_centroids *, double *fit, float *scratch);
     /* G (Kv) = sum of base / s, s = sum_k base P. fit, unless NULL, += - sum (sum_k sigma R) (ln s + L), sP (Kv) = sigma P. */

@@ -37,7 +37,7 @@ INLINE vf choose(vi mask, vf yes, vf no)
     return (vf)((mask & (vi)yes) | (~mask & (vi)no));
 }
 
-INLINE vf larger(vf a, vf b); /* of each pair of entries */
+INLINE vf larger(vf a, vf b);            /* of each pair of entries */
 INLINE int any_at_least(vf v, vf limit); /* is any entry v >= limit? */
 
 typedef float v4 __attribute__((vector_size(16)));
