@@ -7,38 +7,43 @@
 
 enum { SHOWN = 5, PAIRS_MOST = 65536 /* of level and cluster, in uns/KEY: 2 MB */ };
 
-static const struct uni_batch *types_of(const struct integrate *job)
+int64_t diagnostics_bytes(const struct integrate *job, const struct uni_plan *plan, const struct uni_batch *batches,
+                          const struct uni_batch *types)
 {
-    return job->options.label ? &job->types : NULL;
+    return uni_diagnose_bytes(plan, batches, job->options.n_batches, types);
 }
 
-int64_t diagnostics_bytes(const struct integrate *job)
+int diagnostics_make(struct uni_diagnosis **diagnosis, struct integrate *job, const float *before, const float *after,
+                     const struct uni_batch *batches, const struct uni_batch *types)
 {
-    return uni_diagnose_bytes(&job->plan, job->batches, job->options.n_batches, types_of(job));
-}
-
-int diagnostics_make(struct integrate *job, const float *before, const float *after)
-{
-    struct uni_matrix from = {before, UNI_FLOAT32, job->matrix.n_cells, job->matrix.n_dims, 0, 0}, to = from;
+    struct uni_matrix from = {before, UNI_FLOAT32, batches[0].n_cells, job->matrix.n_dims, 0, 0}, to = from;
     double start = seconds_wall();
     to.data = after;
-    int status = uni_diagnose(&job->diagnosis, job->run, before ? &from : NULL, before ? &to : NULL, job->batches,
-                              job->options.n_batches, types_of(job), job->options.method.threads);
-    job->seconds.diagnose = seconds_wall() - start;
-    return status ? say_failed("%s", uni_last_error()) : EXIT_DONE;
+    int status = uni_diagnose(diagnosis, job->run, before ? &from : NULL, before ? &to : NULL, batches, job->options.n_batches,
+                              types, job->options.method.threads);
+    job->seconds.diagnose += seconds_wall() - start;
+    return status;
 }
 
-/* One of every kind before the second of any. */
-static int64_t shown_order(const struct uni_diagnosis *d, int64_t order[SHOWN])
+/* A finding of some run. */
+struct shown {
+    const char *level;
+    const struct uni_finding *finding;
+};
+
+/* One of every kind before the second of any. total: of all. */
+static int64_t shown_first(const struct integrate *job, struct shown shown[SHOWN], int64_t *total)
 {
     int64_t n = 0;
-    for (int64_t turn = 0; turn < d->n_findings && n < SHOWN; turn++) {
-        for (int64_t f = 0; f < d->n_findings && n < SHOWN; f++) {
-            int64_t before = 0;
-            for (int64_t g = 0; g < f; g++)
-                before += d->findings[g].kind == d->findings[f].kind;
-            if (before == turn)
-                order[n++] = f;
+    for (int64_t turn = 0; turn < SHOWN; turn++) {
+        int64_t seen[UNI_TYPES_MERGED + 1] = {0};
+        *total = 0;
+        for (int64_t r = 0; r < job->n_runs; r++) {
+            const struct uni_diagnosis *d = job->runs[r].diagnosis;
+            *total += d ? d->n_findings : 0;
+            for (int64_t f = 0; d && f < d->n_findings; f++)
+                if (seen[d->findings[f].kind]++ == turn && n < SHOWN)
+                    shown[n++] = (struct shown){job->runs[r].level, &d->findings[f]};
         }
     }
     return n;
@@ -46,17 +51,20 @@ static int64_t shown_order(const struct uni_diagnosis *d, int64_t order[SHOWN])
 
 void diagnostics_warn(const struct integrate *job)
 {
-    const struct uni_diagnosis *d = job->diagnosis;
-    int64_t order[SHOWN];
-    if (!d || job->options.level < 0)
+    struct shown shown[SHOWN];
+    int64_t total, n = shown_first(job, shown, &total);
+    if (job->options.level < 0)
         return;
-    int64_t n = shown_order(d, order);
-    for (int64_t i = 0; i < n; i++)
-        say_warning("%s", d->findings[order[i]].text);
-    if (n < d->n_findings && job->options.trace)
-        say_warning("and %lld more: see %s", (long long)(d->n_findings - n), job->options.trace);
-    else if (n < d->n_findings)
-        say_warning("and %lld more: see --trace", (long long)(d->n_findings - n));
+    for (int64_t i = 0; i < n; i++) {
+        if (shown[i].level)
+            say_warning("%s \"%s\": %s", job->options.within, shown[i].level, shown[i].finding->text);
+        else
+            say_warning("%s", shown[i].finding->text);
+    }
+    if (n < total && job->options.trace)
+        say_warning("and %lld more: see %s", (long long)(total - n), job->options.trace);
+    else if (n < total)
+        say_warning("and %lld more: see --trace", (long long)(total - n));
 }
 
 /* ---- --trace --------------------------------------------------------------------------------------------------------------- */
@@ -76,9 +84,8 @@ static void row(struct json *j, const char *name, const double *values, int64_t 
     json_close(j, ']');
 }
 
-static void level(struct json *j, const struct integrate *job, int64_t l)
+static void level(struct json *j, const struct integrate *job, const struct uni_diagnosis *d, int64_t l)
 {
-    const struct uni_diagnosis *d = job->diagnosis;
     const struct uni_level_diagnosis *x = &d->levels[l];
     int64_t K = d->n_clusters;
     json_open(j, NULL, '{');
@@ -153,9 +160,8 @@ static void findings(struct json *j, const struct uni_diagnosis *d)
     json_close(j, ']');
 }
 
-void diagnostics_trace(struct json *j, const struct integrate *job)
+void diagnostics_trace(struct json *j, const struct integrate *job, const struct uni_diagnosis *d)
 {
-    const struct uni_diagnosis *d = job->diagnosis;
     if (!d)
         return;
     json_open(j, "diagnostics", '{');
@@ -166,7 +172,7 @@ void diagnostics_trace(struct json *j, const struct integrate *job)
     findings(j, d);
     json_open(j, "levels", '[');
     for (int64_t l = 0; l < d->n_levels; l++)
-        level(j, job, l);
+        level(j, job, d, l);
     json_close(j, ']');
     json_open(j, "clusters", '[');
     for (int64_t k = 0; k < d->n_clusters; k++)
@@ -215,9 +221,36 @@ static char *lines(const void *rows, int64_t n, size_t size, size_t member)
                  offsetof(struct uni_type_diagnosis, member), whole)
 #define PAIRS(name, values) entries_rows(e, "diagnostics/" name, values, d->n_levels * d->n_clusters, sizeof(double), 0, 0)
 
+/* Findings of all runs, the level's name before each. */
+static int findings_of_levels(struct entries *e, const struct integrate *job)
+{
+    char *text = NULL, *kinds = NULL;
+    size_t size = 0, kinds_size = 0;
+    int64_t n = 0;
+    FILE *out = open_memstream(&text, &size), *out_kinds = open_memstream(&kinds, &kinds_size);
+    for (int64_t r = 0; r < job->n_runs && out && out_kinds; r++) {
+        const struct uni_diagnosis *d = job->runs[r].diagnosis;
+        for (int64_t f = 0; d && f < d->n_findings; f++, n++) {
+            const char *between = n ? "\n" : "";
+            fprintf(out, "%s%s \"%s\": %s", between, job->options.within, job->runs[r].level, d->findings[f].text);
+            fprintf(out_kinds, "%s%s", between, d->findings[f].name);
+        }
+    }
+    int bad = !out || !out_kinds;
+    bad |= (out && fclose(out)) | (out_kinds && fclose(out_kinds));
+    if (bad || !n) {
+        free(text);
+        free(kinds);
+        return bad ? -1 : 0;
+    }
+    return entries_own_text(e, "diagnostics/findings", text) | entries_own_text(e, "diagnostics/finding_kinds", kinds);
+}
+
 int diagnostics_entries(struct entries *e, const struct integrate *job)
 {
-    const struct uni_diagnosis *d = job->diagnosis;
+    const struct uni_diagnosis *d = job->n_runs ? job->runs[0].diagnosis : NULL;
+    if (job->options.within)
+        return findings_of_levels(e, job);
     if (!d)
         return 0;
     int bad = NAMES("findings", d->findings, d->n_findings, uni_finding, text) ||

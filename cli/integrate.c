@@ -100,12 +100,17 @@ static int64_t greater(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+static const struct uni_batch *types_of(const struct integrate *job)
+{
+    return job->options.label ? &job->types : NULL;
+}
+
 /* The result is taken from the run, which gives its assignments back, before it is diagnosed. */
-static int64_t diagnosis_beyond(const struct integrate *job)
+static int64_t beyond_run(const struct integrate *job, int64_t diagnosis)
 {
     const struct uni_plan *p = &job->plan;
     int64_t given_back = strcmp(p->backend, "cpu") ? 0 : io_product(2 * p->n_clusters, p->n_cells);
-    return greater(diagnostics_bytes(job) - given_back, 0);
+    return greater(diagnosis - given_back, 0);
 }
 
 /* Of one run: the values with what reading takes, or with the run, one array of the model and the names; the labels always. */
@@ -113,15 +118,15 @@ static void predict_one(struct integrate *job, int64_t names)
 {
     const struct integrate_options *o = &job->options;
     const struct io_matrix *m = &job->matrix;
-    int64_t labels = io_product((o->n_batches + (o->label != NULL)) * (int64_t)sizeof(int32_t), m->n_cells);
     int64_t values = io_product(m->n_cells, io_product(m->n_dims, sizeof(float)));
-    int64_t diagnosis = diagnosis_beyond(job);
-    int64_t more = o->model ? greater(model_bytes(&job->plan), io_sum(values, diagnostics_bytes(job))) : diagnosis;
+    int64_t labels = io_product((o->n_batches + (o->label != NULL)) * (int64_t)sizeof(int32_t), m->n_cells);
+    int64_t diagnosis = diagnostics_bytes(job, &job->plan, job->batches, types_of(job)), beyond = beyond_run(job, diagnosis);
+    int64_t more = o->model ? greater(model_bytes(&job->plan), io_sum(values, diagnosis)) : beyond;
     job->memory_needed = io_sum(values, greater(m->source_bytes, io_sum(job->plan.bytes, io_sum(names, more))));
     /* Where that is too much: the values are freed once the run has its own, and the result is made in their place. That takes no
        less address space. */
     int64_t lean = io_sum(names, greater(io_sum(values, greater(m->source_bytes, job->plan.bytes_open)),
-                                         io_sum(job->plan.bytes, diagnosis))),
+                                         io_sum(job->plan.bytes, beyond))),
             space = memory_address_space();
     int short_of_memory = job->memory_left >= 0 && job->memory_needed > job->memory_left && lean <= job->memory_left &&
                           (space < 0 || job->memory_needed <= space);
@@ -204,7 +209,9 @@ static int take_result(struct integrate *job)
     if (copy)
         job->result = copy;
     job->seconds.result = seconds_wall() - start;
-    int status = err ? failed_library(err) : diagnostics_make(job, job->values, job->result);
+    if (!err)
+        err = diagnostics_make(&job->whole.diagnosis, job, job->values, job->result, job->batches, types_of(job));
+    int status = err ? failed_library(err) : EXIT_DONE;
     free(job->values);
     job->values = copy;
     return status;
@@ -212,8 +219,12 @@ static int take_result(struct integrate *job)
 
 static int run_method(struct integrate *job)
 {
-    if (job->options.within)
-        return within_run(job);
+    if (job->options.within) {
+        int ended = within_run(job);
+        if (ended == EXIT_DONE)
+            diagnostics_warn(job);
+        return ended;
+    }
     struct uni_options *method = &job->options.method;
     struct uni_matrix embedding = {
         .data = job->values, .dtype = UNI_FLOAT32, .n_cells = job->matrix.n_cells, .n_dims = job->matrix.n_dims};
@@ -242,10 +253,11 @@ static int run_method(struct integrate *job)
         return status;
     job->summary = uni_summary(job->run);
     show_warnings(job, job->summary);
-    diagnostics_warn(job);
-    job->whole = (struct integrate_run){.cells = job->matrix.n_cells, .summary = job->summary};
+    job->whole.cells = job->matrix.n_cells;
+    job->whole.summary = job->summary;
     job->runs = &job->whole;
     job->n_runs = 1;
+    diagnostics_warn(job);
     return EXIT_DONE;
 }
 
@@ -350,7 +362,7 @@ static int integrate(struct integrate *job)
 
 static void integrate_close(struct integrate *job)
 {
-    uni_diagnosis_close(job->diagnosis);
+    uni_diagnosis_close(job->whole.diagnosis);
     uni_close(job->run);
     free(job->values);
     free(job->centroids);

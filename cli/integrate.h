@@ -31,6 +31,7 @@ struct integrate_run {
     int64_t cells;
     const struct uni_summary *summary;
     struct uni_summary copy; /* of a run that is closed, with what it points to */
+    struct uni_diagnosis *diagnosis;
 };
 
 struct integrate {
@@ -58,7 +59,6 @@ struct integrate {
     struct integrate_run whole;        /* without --within */
     struct uni_summary total;          /* with it */
     char total_reason[64];
-    struct uni_diagnosis *diagnosis;   /* not with --within */
     int64_t n_warned; /* warnings that have been shown */
     struct integrate_seconds seconds;
 };

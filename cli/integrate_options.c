@@ -275,9 +275,6 @@ static int check_together(const struct integrate_options *o)
         return say_usage("-o and --in-place exclude each other");
     if (o->low_memory && o->model)
         return say_usage("--low-memory and --model exclude each other: the model is read from what --low-memory gives up");
-    if (o->within && o->label)
-        return say_usage(
-            "--within and --label exclude each other: diagnostics are of one run; ask unisono report about the result");
     if (o->within && o->model)
         return say_usage(
             "--within and --model exclude each other: a model is of one run, and --within makes one for every level; "

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "integrate.h"
+#include "diagnostics.h"
 
 /* The cells by level, and one level's copies. */
 struct parts {
@@ -14,6 +14,7 @@ struct parts {
     int64_t *cell;                     /* (n_cells) those of the first level, then those of the second, ... */
     int64_t *first;                    /* (n + 1) */
     int32_t *level[UNI_MAX_VARIABLES]; /* (of the largest level) */
+    int32_t *type;
     double *number[UNI_MAX_VARIABLES + 1];
     float *values;
 };
@@ -24,6 +25,7 @@ struct part {
     const int64_t *cell; /* (n_cells) */
     const char *name;
     struct uni_batch batches[UNI_MAX_VARIABLES];
+    struct uni_batch types; /* with --label */
     struct uni_covariate covariates[UNI_MAX_VARIABLES];
     struct uni_options method;
     const char *constant[UNI_MAX_VARIABLES]; /* columns with one value in all its cells */
@@ -36,6 +38,7 @@ static void parts_close(struct parts *parts)
     free(parts->first);
     for (int v = 0; v < UNI_MAX_VARIABLES; v++)
         free(parts->level[v]);
+    free(parts->type);
     for (int x = 0; x <= UNI_MAX_VARIABLES; x++)
         free(parts->number[x]);
     free(parts->values);
@@ -89,6 +92,7 @@ static int parts_open(struct parts *parts, const struct integrate *job)
     }
     for (int v = 0; v < o->n_batches && !bad; v++)
         bad = !(parts->level[v] = io_room(largest, sizeof *parts->level[v]));
+    bad = bad || (o->label && !(parts->type = io_room(largest, sizeof *parts->type)));
     for (int x = 0; x < o->n_regress + (o->weights != NULL) && !bad; x++)
         bad = !(parts->number[x] = io_room(largest, sizeof *parts->number[x]));
     return bad ? say_failed("--within %s: no memory for its levels", l->name) : EXIT_DONE;
@@ -143,9 +147,19 @@ static int64_t part_take(struct part *part, struct parts *parts, int64_t g, cons
         part->batches[v].n_cells = part->n_cells;
         part->batches[v].level = parts->level[v];
     }
+    part->types = job->types;
+    part->types.n_cells = part->n_cells;
+    part->types.level = parts->type;
+    for (int64_t i = 0; o->label && i < part->n_cells; i++)
+        parts->type[i] = job->types.level[part->cell[i]];
     if (usable >= 2)
         take_numbers(part, parts, job);
     return usable;
+}
+
+static const struct uni_batch *types_of(const struct integrate *job, const struct part *part)
+{
+    return job->options.label ? &part->types : NULL;
 }
 
 static int failed_part(const struct part *part, struct integrate *job, int status)
@@ -162,7 +176,7 @@ int within_plan(struct integrate *job, int64_t names, int64_t *needed)
     struct parts parts;
     struct part part;
     struct uni_plan plan, all = job->plan;
-    int64_t most = m->source_bytes, row = m->n_dims * (int64_t)sizeof(float), largest = 0;
+    int64_t most = m->source_bytes, row = m->n_dims * (int64_t)sizeof(float), largest = 0, diagnoses = 0;
     int status = parts_open(&parts, job);
     for (int64_t g = 0; g < parts.n && status == EXIT_DONE; g++) {
         if (part_take(&part, &parts, g, job) < 2)
@@ -173,7 +187,9 @@ int within_plan(struct integrate *job, int64_t names, int64_t *needed)
             break;
         }
         job->n_runs++;
-        int64_t opening = part.n_cells * row + plan.bytes_open, bytes = opening > plan.bytes ? opening : plan.bytes;
+        int64_t opening = part.n_cells * row + plan.bytes_open, ended = plan.bytes + (o->low_memory ? 0 : part.n_cells * row);
+        int64_t bytes = opening > ended ? opening : ended;
+        diagnoses = io_sum(diagnoses, diagnostics_bytes(job, &plan, part.batches, types_of(job, &part)));
         most = bytes > most ? bytes : most;
         job->plan = plan.bytes > largest ? plan : job->plan;
         largest = plan.bytes > largest ? plan.bytes : largest;
@@ -181,7 +197,7 @@ int within_plan(struct integrate *job, int64_t names, int64_t *needed)
     job->largest_run = job->plan.n_cells;
     job->plan.n_cells = all.n_cells;
     job->plan.n_levels = all.n_levels;
-    *needed = m->n_cells * (row + 12 + 4 * o->n_batches + 8 * (o->n_regress + 1)) + names + most;
+    *needed = io_sum(diagnoses, m->n_cells * (row + 16 + 4 * o->n_batches + 8 * (o->n_regress + 1)) + names + most);
     parts_close(&parts);
     return status;
 }
@@ -243,25 +259,51 @@ static int keep_run(struct integrate *job, const struct part *part, const struct
 
 /* ---- the runs ----------------------------------------------------------------------------------------------------------- */
 
-static int run_open(struct integrate *job, struct parts *parts, struct part *part)
+/* A copy of the part's rows, where they are together. */
+static int rows_open(struct integrate *job, struct parts *parts, const struct part *part)
 {
     int64_t D = job->matrix.n_dims;
     size_t row = (size_t)D * sizeof(float);
-    struct uni_matrix embedding = {.dtype = UNI_FLOAT32, .n_cells = part->n_cells, .n_dims = D};
     parts->values = io_room(part->n_cells, row);
     if (!parts->values)
         return say_failed("%s \"%s\": no memory for %lld x %lld values", job->options.within, part->name,
                           (long long)part->n_cells, (long long)D);
     for (int64_t i = 0; i < part->n_cells; i++)
         memcpy(parts->values + i * D, job->values + part->cell[i] * D, row);
-    embedding.data = parts->values;
+    return EXIT_DONE;
+}
+
+static void rows_close(struct parts *parts)
+{
+    free(parts->values);
+    parts->values = NULL;
+}
+
+static int run_open(struct integrate *job, struct parts *parts, struct part *part)
+{
+    int status = rows_open(job, parts, part);
+    if (status != EXIT_DONE)
+        return status;
+    struct uni_matrix embedding = {
+        .data = parts->values, .dtype = UNI_FLOAT32, .n_cells = part->n_cells, .n_dims = job->matrix.n_dims};
     part->method.progress = progress_round;
     part->method.progress_user = &job->progress;
     double start = seconds_wall();
     int err = uni_open(&job->run, &embedding, part->batches, job->options.n_batches, &part->method);
     job->seconds.open += seconds_wall() - start;
-    free(parts->values);
-    parts->values = NULL;
+    rows_close(parts);
+    return err ? failed_part(part, job, err) : EXIT_DONE;
+}
+
+/* The diagnosis is the next kept run's. */
+static int diagnose_part(struct integrate *job, struct parts *parts, const struct part *part, const float *corrected)
+{
+    int low = job->options.low_memory, status = low ? EXIT_DONE : rows_open(job, parts, part);
+    if (status != EXIT_DONE)
+        return status;
+    int err = diagnostics_make(&job->runs[job->n_runs].diagnosis, job, parts->values, low ? NULL : corrected, part->batches,
+                               types_of(job, part));
+    rows_close(parts);
     return err ? failed_part(part, job, err) : EXIT_DONE;
 }
 
@@ -280,9 +322,12 @@ static int run_part(struct integrate *job, struct parts *parts, struct part *par
         err = uni_take(job->run, &corrected);
     if (err)
         return failed_part(part, job, err);
+    job->seconds.result += seconds_wall() - start;
+    status = diagnose_part(job, parts, part, corrected);
+    if (status != EXIT_DONE)
+        return status;
     for (int64_t i = 0; i < part->n_cells; i++)
         memcpy(job->values + part->cell[i] * D, corrected + i * D, (size_t)D * sizeof(float));
-    job->seconds.result += seconds_wall() - start;
     status = keep_run(job, part, uni_summary(job->run));
     uni_close(job->run);
     job->run = NULL;
@@ -380,6 +425,8 @@ void within_close(struct integrate *job)
         return;
     for (int64_t r = 0; job->runs && r < job->n_runs; r++)
         copy_close(&job->runs[r].copy);
+    for (int64_t r = 0; job->runs && r <= job->n_runs; r++) /* that of a run that failed after it, too */
+        uni_diagnosis_close(job->runs[r].diagnosis);
     free((void *)(uintptr_t)job->total.warnings);
     free(job->runs);
 }

@@ -193,6 +193,7 @@ static void runs(struct json *j, const struct integrate *job)
         rounds(j, s);
         objectives(j, s);
         warnings(j, s);
+        diagnostics_trace(j, job, job->runs[r].diagnosis);
         json_close(j, '}');
     }
     json_close(j, ']');
@@ -217,7 +218,8 @@ static void report(struct json *j, const struct integrate *job)
     runs(j, job);
     variables(j, job);
     warnings(j, s);
-    diagnostics_trace(j, job);
+    if (!job->options.within)
+        diagnostics_trace(j, job, job->whole.diagnosis);
     json_close(j, '}');
 }
 
