@@ -175,7 +175,7 @@ static int open_backend(struct uni_harmony *h, const struct uni_matrix *plain)
 static int open_pool(struct uni_harmony *h)
 {
     struct uni_problem *p = &h->cells.problem;
-    int64_t threads = p->threads ? p->threads : uni_cpu_count();
+    int64_t threads = uni_pool_size(p->threads);
     p->pool = h->pool = uni_pool_open(threads, p->cancel);
     return p->pool ? UNI_OK : uni_fail(UNI_MEMORY, "no memory for %lld threads", (long long)threads);
 }
@@ -248,7 +248,7 @@ int uni_plan(struct uni_plan *plan, int64_t n_cells, int64_t n_dims, const struc
     plan->n_dims = n_dims;
     plan->n_levels = h->cells.n_levels;
     plan->n_clusters = h->cells.problem.K;
-    plan->threads = h->backend.threads;
+    plan->threads = h->backend.solve ? h->backend.threads : uni_pool_size(options->threads);
     plan->backend = h->backend.solve ? "cuda" : "cpu";
 done:
     uni_close(h);

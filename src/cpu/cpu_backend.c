@@ -201,7 +201,7 @@ static int cpu_each(struct uni_backend *b, int64_t n, void (*task)(void *, int64
 
 static int64_t threads_of(const struct uni_problem *p)
 {
-    return p->threads ? p->threads : uni_cpu_count();
+    return uni_pool_size(p->threads);
 }
 
 static int64_t cpu_bytes(const struct uni_problem *p, const int64_t *group_cells)

@@ -12,7 +12,7 @@
 #include "../error.h"
 #include "unisono.h"
 
-enum { PATIENCE = 1000000 };
+enum { PATIENCE = 1000000 }; /* ns that a worker looks for a job before it sleeps */
 
 struct worker {
     struct uni_pool *pool;
@@ -29,7 +29,6 @@ struct stretch {
 
 struct uni_pool {
     int threads, helpers; /* helpers: workers worth waking, one for each CPU but the caller's */
-    int64_t patience;     /* ns that a worker looks for a job before it sleeps */
     const volatile int *cancel;
     uni_task task;
     void *context;
@@ -38,6 +37,7 @@ struct uni_pool {
     _Alignas(64) atomic_uint job;   /* counts jobs: a change wakes the workers */
     _Alignas(64) atomic_int inside; /* workers that may be looking at the job */
     atomic_int open;                /* is there a job to look at? */
+    atomic_int looking; /* workers that look for a job, and see it without being woken */
     atomic_int sleeping;
     atomic_int ending;
     pthread_mutex_t lock;
@@ -91,20 +91,23 @@ static int64_t nanoseconds(void)
 static int comes_soon(const struct uni_pool *p, unsigned seen)
 {
     enum { LOOKS = 50 };
-    const int64_t until = p->patience ? nanoseconds() + p->patience : 0;
+    const int64_t until = nanoseconds() + PATIENCE;
     do {
         for (int i = 0; i < LOOKS; i++) {
             if (atomic_load_explicit(&p->job, memory_order_acquire) != seen)
                 return 1;
             relax();
         }
-    } while (p->patience && nanoseconds() < until);
+    } while (nanoseconds() < until);
     return 0;
 }
 
+/* No more workers look than there are CPUs for. */
 static void await_job(struct uni_pool *p, unsigned seen)
 {
-    if (comes_soon(p, seen))
+    int came = atomic_fetch_add(&p->looking, 1) < p->helpers && comes_soon(p, seen);
+    atomic_fetch_sub(&p->looking, 1);
+    if (came)
         return;
     pthread_mutex_lock(&p->lock);
     atomic_fetch_add(&p->sleeping, 1);
@@ -134,11 +137,20 @@ static void *work(void *argument)
 static void announce(struct uni_pool *p, int workers)
 {
     atomic_fetch_add(&p->job, 1);
-    if (atomic_load(&p->sleeping) == 0)
+    workers -= atomic_load(&p->looking);
+    if (workers <= 0 || atomic_load(&p->sleeping) == 0)
         return;
     pthread_mutex_lock(&p->lock);
     for (int i = 0; i < workers; i++)
         pthread_cond_signal(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void wake_all(struct uni_pool *p)
+{
+    atomic_fetch_add(&p->job, 1);
+    pthread_mutex_lock(&p->lock);
+    pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -190,13 +202,19 @@ static void start_workers(struct uni_pool *p, int64_t threads)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+int64_t uni_pool_size(int64_t asked)
+{
+    int64_t cpus = uni_cpu_count(), most = 4 * cpus < 8 ? 8 : 4 * cpus;
+    return asked <= 0 ? cpus : asked < most ? asked : most;
+}
+
 struct uni_pool *uni_pool_open(int64_t threads, const volatile int *cancel)
 {
     struct uni_pool *p = aligned_alloc(64, (sizeof *p + 63) / 64 * 64);
     if (!p)
         return NULL;
     int64_t cpus = uni_cpu_count();
-    *p = (struct uni_pool){.threads = 1, .cancel = cancel, .patience = threads <= cpus ? PATIENCE : 0};
+    *p = (struct uni_pool){.threads = 1, .cancel = cancel};
     p->helpers = (int)(threads < cpus ? threads : cpus) - 1;
     p->workers = calloc((size_t)threads, sizeof *p->workers);
     p->stretch = aligned_alloc(64, (size_t)(p->helpers + 1) * sizeof *p->stretch);
@@ -222,7 +240,7 @@ void uni_pool_close(struct uni_pool *p)
     if (!p)
         return;
     atomic_store(&p->ending, 1);
-    announce(p, p->threads);
+    wake_all(p);
     for (int i = 0; i < p->threads - 1; i++)
         pthread_join(p->workers[i].id, NULL);
     pthread_mutex_destroy(&p->lock);

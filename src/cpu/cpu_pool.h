@@ -19,6 +19,9 @@ int uni_pool_threads(const struct uni_pool *);
 int uni_pool_run(struct uni_pool *, uni_task, void *context, int64_t tasks);
 void uni_pool_close(struct uni_pool *); /* NULL is fine */
 
+/* Threads to start where so many are asked for: 0 is one for each CPU; of more, at most four for each, which tests are glad of. */
+int64_t uni_pool_size(int64_t asked);
+
 /* CPUs that this process may use: its affinity, and its cgroup's quota; at least 1. */
 int64_t uni_cpu_count(void);
 
