@@ -11,6 +11,12 @@
 
 enum { BORDER = 64, SLACK = 64 /* kernels may read one vector past an array's end */ };
 
+int64_t uni_product(int64_t a, int64_t b)
+{
+    int64_t product;
+    return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
 static int64_t padded(const struct uni_array_row *row)
 {
     int64_t bytes;

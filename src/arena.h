@@ -22,6 +22,10 @@ struct uni_arena {
     int64_t bytes;
 };
 
+/* a x b; INT64_MAX where that is more, or one of them is negative. Every product of sizes that a caller chooses goes through it,
+   or follows from one that did. */
+int64_t uni_product(int64_t a, int64_t b);
+
 /* Bytes of the whole list; -1 where they exceed what an int64_t can say. */
 int64_t uni_arena_bytes(const struct uni_array_row *rows, int n);
 

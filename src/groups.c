@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arena.h"
 #include "error.h"
 #include "formula.h"
 #include "method.h"
@@ -42,6 +43,9 @@ int uni_groups_check(int64_t n_cells, int64_t n_dims, const struct uni_batch *ba
         return uni_fail(UNI_INPUT, "the embedding has %lld cells; at least 2 are needed", (long long)n_cells);
     if (n_dims < 1)
         return uni_fail(UNI_INPUT, "the embedding has %lld dimensions; at least 1 is needed", (long long)n_dims);
+    if (uni_product(n_cells, n_dims) > INT64_MAX / 1024) /* so that what is made of it later fits, too */
+        return uni_fail(UNI_MEMORY, "an embedding of %lld cells x %lld dimensions is more than any machine can hold; use fewer",
+                        (long long)n_cells, (long long)n_dims);
     for (int v = 0; v < n_batches; v++) {
         int err = uni_labels_check(&batches[v], variable_name(&batches[v]), n_cells, n_dims);
         if (err)

@@ -105,8 +105,11 @@ static int seeds_on_all(const struct uni_harmony *h)
 
 static int checked_sizes(const struct uni_problem *p)
 {
-    int64_t product;
-    if (__builtin_mul_overflow(p->G * p->K, p->D * 64, &product) || product > INT64_MAX / 64)
+    int64_t rows = uni_product(p->N, uni_product(p->K, 64)), tables = uni_product(uni_product(p->G, p->K), p->D * 64);
+    if (rows == INT64_MAX)
+        return uni_fail(UNI_MEMORY, "%lld cells x %lld clusters are more than any machine can hold; use fewer", (long long)p->N,
+                        (long long)p->K);
+    if (tables > INT64_MAX / 64)
         return uni_fail(UNI_MEMORY, "%lld levels x %lld clusters x %lld dimensions are too many for the tables; use fewer",
                         (long long)p->G, (long long)p->K, (long long)p->D);
     return UNI_OK;

@@ -223,6 +223,31 @@ static void p39_rows_and_columns_confused_says_transpose(void **state)
     REFUSE(1, UNI_INPUT, "60 labels", "3x60", "transpose");
 }
 
+/* What a plan needs of the embedding is its size, which may be anything: every product of sizes fits, or is refused. A build with
+   UndefinedBehaviorSanitizer sees those that do not. */
+static void p11_products_beyond_64_bits_are_refused(void **state)
+{
+    (void)state;
+    static const int64_t dims[] = {
+        INT64_C(1) << 31, INT64_C(1) << 33, INT64_C(1) << 44, INT64_MAX / 1024 / 60, INT64_MAX / 1024 / 60 + 1,
+        INT64_C(1) << 58, INT64_MAX / 60,   INT64_MAX / 3,    INT64_MAX - 1,         INT64_MAX};
+    static const int64_t levels[] = {2, INT64_C(1) << 20, INT32_MAX - 1};
+    for (size_t j = 0; j < sizeof dims / sizeof *dims; j++)
+        for (int l = 0; l < 3; l++) {
+            struct uni_plan plan;
+            options.force = 1, options.n_clusters = l ? 60 : 0;
+            batch.n_levels = levels[l];
+            int status = uni_plan(&plan, 60, dims[j], &batch, 1, &options);
+            if (status == UNI_OK)
+                assert_true(plan.bytes > 4 * 60 * dims[j] && plan.bytes_open > 4 * 60 * dims[j]);
+            else
+                check_sentence(status, UNI_MEMORY, TEXTS("use fewer"), __LINE__);
+        }
+    batch.n_levels = 2;
+    m.n_dims = INT64_MAX / 60;
+    REFUSE(1, UNI_MEMORY, "60 cells x 153722867280912930 dimensions", "any machine");
+}
+
 static void sizes_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
@@ -458,6 +483,7 @@ int main(void)
         TEST(mostly_single_cells_are_refused_unless_forced),
         TEST(more_levels_than_half_the_cells_are_refused),
         TEST(p39_rows_and_columns_confused_says_transpose),
+        TEST(p11_products_beyond_64_bits_are_refused),
         TEST(sizes_that_do_not_fit_are_refused),
         TEST(p96_level_outside_its_range_is_refused),
         TEST(number_of_variables_is_checked),
