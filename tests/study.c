@@ -174,16 +174,29 @@ struct ref_problem study_problem(const struct product *p, const struct study *s,
     return q;
 }
 
-void study_follows(const struct study *s, const struct uni_options *options, double scale)
+static struct agreement follow(const struct study *s, const struct uni_options *options)
 {
     struct product p;
     study_run(&p, s, options);
     struct ref_problem q = study_problem(&p, s, options);
     int noisy = options->sweep_tol >= 0 && options->sweep_tol < 1e-4; /* rounding then decides after which sweep a round ends */
     struct agreement a = agree_on(&p, &q, noisy);
-    assert_agreement(&a, scale);
-    assert_in_range(a.pruned, 0, options->precision == UNI_HALF);
-    assert_in_range(a.skipped, 0, options->precision == UNI_HALF);
     free((double *)(uintptr_t)q.Z);
     product_close(&p);
+    return a;
+}
+
+/* In half precision a pair may lie so near to the cutoff that rounding decides what becomes of it, and all that follows: the cutoff is
+   then moved a little. */
+void study_follows(const struct study *s, const struct uni_options *options, double scale)
+{
+    struct uni_options o = *options;
+    struct agreement a = follow(s, &o);
+    for (int i = 0; i < 3 && o.precision == UNI_HALF && (a.pruned || a.skipped); i++) {
+        o.cutoff *= 1.07;
+        a = follow(s, &o);
+    }
+    assert_agreement(&a, scale);
+    assert_int_equal(a.pruned, 0);
+    assert_int_equal(a.skipped, 0);
 }
