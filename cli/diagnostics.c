@@ -237,7 +237,8 @@ static int findings_of_levels(struct entries *e, const struct integrate *job)
         }
     }
     int bad = !out || !out_kinds;
-    bad |= (out && fclose(out)) | (out_kinds && fclose(out_kinds));
+    bad |= out && fclose(out);
+    bad |= out_kinds && fclose(out_kinds);
     if (bad || !n) {
         free(text);
         free(kinds);
