@@ -75,9 +75,12 @@ static int64_t smallest_quota(const char *mount, char *group)
 /* Is "cpu" among "cpu,cpuacct"? */
 static int is_of_cpu(const char *controllers)
 {
-    for (const char *at = controllers; at; at = strchr(at, ','), at += at != NULL)
-        if (strncmp(at, "cpu", 3) == 0 && (at[3] == ',' || at[3] == 0))
+    for (const char *at = controllers; *at;) {
+        size_t length = strcspn(at, ",");
+        if (length == 3 && strncmp(at, "cpu", 3) == 0)
             return 1;
+        at += length + (at[length] != 0);
+    }
     return 0;
 }
 
