@@ -28,11 +28,24 @@ int uni_labels_check(const struct uni_batch *b, const char *name, int64_t n_cell
     return UNI_OK;
 }
 
-int uni_level_refused(const struct uni_batch *b, const char *name, int64_t cell)
+int uni_levels_check(int64_t *missing, const struct uni_batch *b, const char *name)
 {
-    return uni_fail(UNI_INPUT,
-                    "\"%s\" has level %d at cell %lld (from 1); it has %lld levels, so a level is 0 to %lld, or -1 if missing",
-                    name, b->level[cell], (long long)cell + 1, (long long)b->n_levels, (long long)b->n_levels - 1);
+    int64_t none = 0, wrong = 0;
+    const int32_t end = (int32_t)b->n_levels;
+    if (!b->level)
+        return uni_fail(UNI_INPUT, "\"%s\" has no levels: level is NULL", name);
+    for (int64_t i = 0; i < b->n_cells; i++) {
+        none += b->level[i] < 0;
+        wrong += (b->level[i] < -1) | (b->level[i] >= end);
+    }
+    for (int64_t i = 0; wrong && i < b->n_cells; i++)
+        if (b->level[i] < -1 || b->level[i] >= end)
+            return uni_fail(
+                UNI_INPUT,
+                "\"%s\" has level %d at cell %lld (from 1); it has %lld levels, so a level is 0 to %lld, or -1 if missing", name,
+                b->level[i], (long long)i + 1, (long long)b->n_levels, (long long)b->n_levels - 1);
+    *missing = none;
+    return UNI_OK;
 }
 
 int uni_groups_check(int64_t n_cells, int64_t n_dims, const struct uni_batch *batches, int n_batches)
@@ -51,22 +64,6 @@ int uni_groups_check(int64_t n_cells, int64_t n_dims, const struct uni_batch *ba
         if (err)
             return err;
     }
-    return UNI_OK;
-}
-
-/* Every level in range? *missing: cells without one. */
-static int check_labels(int64_t *missing, const struct uni_batch *b)
-{
-    int64_t none = 0, wrong = 0;
-    const int32_t end = (int32_t)b->n_levels;
-    for (int64_t i = 0; i < b->n_cells; i++) {
-        none += b->level[i] < 0;
-        wrong += (b->level[i] < -1) | (b->level[i] >= end);
-    }
-    for (int64_t i = 0; wrong && i < b->n_cells; i++)
-        if (b->level[i] < -1 || b->level[i] >= end)
-            return uni_level_refused(b, variable_name(b), i);
-    *missing = none;
     return UNI_OK;
 }
 
@@ -235,7 +232,8 @@ static int take_slot(int32_t *group, struct finder *f, int64_t slot, const struc
 }
 
 /* Where the slots of a few cells are, variable by variable; -1: skipped. */
-static void find_places(int32_t *place, const struct finder *f, const struct uni_batch *batches, int64_t first, int64_t n, int skip)
+static void find_places(int32_t *place, const struct finder *f, const struct uni_batch *batches, int64_t first, int64_t n,
+                        int skip)
 {
     memset(place, 0, (size_t)n * sizeof *place);
     for (int v = 0; v < f->V; v++) {
@@ -248,7 +246,8 @@ static void find_places(int32_t *place, const struct finder *f, const struct uni
             place[i] = batches[v].level[first + i] < 0 ? -1 : place[i];
 }
 
-static int group_by_place(int32_t *group, struct finder *f, const struct uni_problem *p, const struct uni_batch *batches, int skip)
+static int group_by_place(int32_t *group, struct finder *f, const struct uni_problem *p, const struct uni_batch *batches,
+                          int skip)
 {
     int32_t place[CELLS_AT_ONCE];
     for (int64_t first = 0; first < p->N_all; first += CELLS_AT_ONCE) {
@@ -332,7 +331,7 @@ static int lay_out_levels(struct uni_cells_sorted *c, const struct uni_batch *ba
     for (int v = 0; v < p->V; v++) {
         const struct uni_batch *b = &batches[v];
         int64_t missing = 0;
-        int err = check_labels(&missing, b);
+        int err = uni_levels_check(&missing, b, variable_name(b));
         if (!err && missing > 0 && o->missing == UNI_MISSING_ERROR)
             err = refuse_missing(b, missing);
         if (err)

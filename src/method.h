@@ -45,10 +45,10 @@ int64_t uni_problem_bytes(const struct uni_cells_sorted *);
 void uni_problem_close(struct uni_cells_sorted *);
 
 /* ---- groups.c: labels -> groups */
-/* Of one labelling, for whoever takes labels, under the name that sentences give it: its sizes; and what to say of a level that
-   is out of range. */
+/* Of one labelling, for whoever takes labels, under the name that sentences give it: its sizes; then its levels, of which none
+   may be out of range. missing: cells without one. */
 int uni_labels_check(const struct uni_batch *, const char *name, int64_t n_cells, int64_t n_dims);
-int uni_level_refused(const struct uni_batch *, const char *name, int64_t cell);
+int uni_levels_check(int64_t *missing, const struct uni_batch *, const char *name);
 int uni_groups_check(int64_t n_cells, int64_t n_dims, const struct uni_batch *, int n_batches);
 int uni_groups_open(struct uni_cells_sorted *, struct uni_warnings *, const struct uni_batch *, const struct uni_options *);
 void uni_groups_close(struct uni_cells_sorted *);

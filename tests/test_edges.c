@@ -31,8 +31,7 @@ static void check_sentence(int status, int expected, const char *const *texts, i
     _assert_true(strchr(sentence, '\n') == NULL && strlen(sentence) > 20, "one line of words", __FILE__, line);
 }
 
-/* Opening must fail and leave no run behind; a plan, which sees no embedding, must fail alike unless the embedding is the cause.
- */
+/* Opening must fail and leave no run behind; a plan, which sees no embedding, must fail alike unless that is the cause. */
 static void refuse(const struct uni_matrix *m, const struct uni_batch *batch, int n_batches, const struct uni_options *options,
                    int plan_too, int expected, const char *const *texts, int line)
 {
@@ -221,10 +220,11 @@ static void p39_rows_and_columns_confused_says_transpose(void **state)
     (void)state;
     m.n_cells = 3, m.n_dims = 60;
     REFUSE(1, UNI_INPUT, "60 labels", "3x60", "transpose");
+    m.n_cells = 60, m.n_dims = 3, batch.level = NULL; /* and no labels at all */
+    REFUSE(1, UNI_INPUT, "level is NULL");
 }
 
-/* What a plan needs of the embedding is its size, which may be anything: every product of sizes fits, or is refused. A build with
-   UndefinedBehaviorSanitizer sees those that do not. */
+/* A plan needs the sizes alone: every product of them fits, or is refused. A build with sanitizers sees those that do not. */
 static void p11_products_beyond_64_bits_are_refused(void **state)
 {
     (void)state;

@@ -47,13 +47,9 @@ static int check_matrices(struct uni_matrix plain[2], const struct uni_matrix *b
 static int check_labels(const struct uni_batch *b, const char *otherwise, int64_t n_cells, int64_t n_dims)
 {
     const char *name = b->name ? b->name : otherwise;
+    int64_t missing;
     int err = uni_labels_check(b, name, n_cells, n_dims);
-    if (!err && !b->level)
-        err = uni_fail(UNI_INPUT, "\"%s\" has no levels: level is NULL", name);
-    for (int64_t i = 0; i < n_cells && !err; i++)
-        if (b->level[i] < -1 || b->level[i] >= b->n_levels)
-            err = uni_level_refused(b, name, i);
-    return err;
+    return err ? err : uni_levels_check(&missing, b, name);
 }
 
 /* Of what is diagnosed: the embeddings, else the run. */

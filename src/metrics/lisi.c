@@ -65,17 +65,12 @@ static int check_levels(struct uni_lisi_score *score, const struct uni_batch *b,
 {
     memset(used, 0, (size_t)b->n_levels);
     *score = (struct uni_lisi_score){0};
-    if (!b->level)
-        return uni_fail(UNI_INPUT, "\"%s\" has no levels: level is NULL", name_of(b));
-    for (int64_t i = 0; i < b->n_cells; i++) {
-        int32_t level = b->level[i];
-        if (level < -1 || level >= b->n_levels)
-            return uni_level_refused(b, name_of(b), i);
-        if (level < 0)
-            score->n_missing++;
-        else if (!used[level])
-            used[level] = 1, score->n_levels++;
-    }
+    int err = uni_levels_check(&score->n_missing, b, name_of(b));
+    if (err)
+        return err;
+    for (int64_t i = 0; i < b->n_cells; i++)
+        if (b->level[i] >= 0 && !used[b->level[i]])
+            used[b->level[i]] = 1, score->n_levels++;
     if (!score->n_levels)
         return uni_fail(UNI_INPUT, "\"%s\" has no label for any of the %lld cells", name_of(b), (long long)b->n_cells);
     return UNI_OK;
