@@ -2,7 +2,7 @@
 /* Thousands of small random problems against the oracle: every size, option and oddity of the data at once. A problem is refused
    with a sentence, or its result is finite, its assignments sum to one, and it is the oracle's; none takes more than 2 s of the
    processor. UNISONO_PROBLEMS sets how many, UNISONO_FIRST the number of the first, which a failure names. */
-#include "study.h"
+#include "random_problem.h"
 #include "testing.h"
 
 #include <math.h>
@@ -16,193 +16,7 @@ enum { SECONDS = 20 };
 enum { SECONDS = 2 }; /* of the processor, not of the clock, which goes on while others have the machine; the usual is 0.01 */
 #endif
 
-enum { PROBLEMS = 2000, MOST_VARIABLES = 3, MOST_COVARIATES = STUDY_COVARIATES };
-
-/* Two float32 runs of a soft clustering differ by more than rounding where a row is torn between two clusters; over one or two
-   rounds the correction as a whole does not. Of the embedding's size at least a thousandth counts as its size. */
-static const double MOST_OFF = 2e-2;
-
-struct random_problem {
-    struct study study;
-    struct uni_options options;
-};
-
-static int64_t below(uint64_t *state, int64_t n)
-{
-    return (int64_t)(made_uniform(state) * (double)n);
-}
-
-static double log_uniform(uint64_t *state, double low, double high)
-{
-    return low * pow(high / low, made_uniform(state));
-}
-
-/* Types and noise; then, now and then: copies, rows of zeros, constant columns, all cells alike, a scale far from one. */
-static void draw_cells(struct random_problem *p, uint64_t *state)
-{
-    int64_t n = 2 + below(state, below(state, 3) ? 60 : 400), d = 1 + below(state, below(state, 4) ? 12 : 70);
-    int oddity = (int)below(state, 9);
-    double scale = below(state, 6) ? 1 : log_uniform(state, 1e-25, 1e25);
-    made_empty(&p->study.data, n, d, 1);
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < d; j++) {
-            double x = made_normal(state) + 3 * (i % 5 == j % 5);
-            if (oddity == 0 || (oddity == 1 && i % 4 == 0))
-                x = 1 + (double)(j % 3);
-            if ((oddity == 2 && i % 3 == 0) || (oddity == 3 && j % 2 == 0))
-                x = 0;
-            if (oddity == 4)
-                x = (double)((i % 4) * (j + 1));
-            p->study.data.Z[i * d + j] = (float)(x * scale);
-        }
-}
-
-static void draw_labels(struct random_problem *p, uint64_t *state)
-{
-    static const char *const names[] = {"one", "two", "three"};
-    const int64_t n = p->study.data.n;
-    p->study.n = below(state, 2) ? 1 : 1 + (int)below(state, MOST_VARIABLES);
-    for (int v = 0; v < p->study.n; v++) {
-        int64_t levels = 1 + below(state, below(state, 4) ? 5 : 1 + n / 4);
-        double skew = 1 + 3 * made_uniform(state);
-        p->study.level[v] = malloc((size_t)n * sizeof(int32_t));
-        assert_non_null(p->study.level[v]);
-        for (int64_t i = 0; i < n; i++)
-            p->study.level[v][i] = (int32_t)(pow(made_uniform(state), skew) * (double)levels);
-        p->study.batch[v] = (struct uni_batch){.name = names[v], .n_cells = n, .n_levels = levels, .level = p->study.level[v]};
-    }
-}
-
-static void draw_per_cell(struct random_problem *p, uint64_t *state)
-{
-    const int64_t n = p->study.data.n;
-    if (below(state, 4) == 0) {
-        p->study.weight = malloc((size_t)n * sizeof *p->study.weight);
-        assert_non_null(p->study.weight);
-        for (int64_t i = 0; i < n; i++)
-            p->study.weight[i] = (float)log_uniform(state, 0.1, 10);
-        p->options.weights = p->study.weight;
-        p->options.n_weights = n;
-    }
-    p->study.n_covariates = below(state, 4) ? 0 : 1 + (int)below(state, MOST_COVARIATES);
-    for (int x = 0; x < p->study.n_covariates; x++) {
-        p->study.value[x] = malloc((size_t)n * sizeof(double));
-        assert_non_null(p->study.value[x]);
-        for (int64_t i = 0; i < n; i++)
-            p->study.value[x][i] = 5 + 2 * made_normal(state);
-        p->study.covariate[x] = (struct uni_covariate){"depth", n, p->study.value[x]};
-    }
-    p->options.covariates = p->study.n_covariates ? p->study.covariate : NULL;
-    p->options.n_covariates = p->study.n_covariates;
-}
-
-static void draw_options(struct random_problem *p, uint64_t *state)
-{
-    struct uni_options *o = &p->options;
-    *o = defaults();
-    o->force = 1;
-    o->tol = -1;
-    o->precision = UNI_SINGLE;
-    o->n_clusters = below(state, 3) ? 0 : 1 + below(state, 40);
-    o->sigma = below(state, 3) ? 0.1 : log_uniform(state, 1e-3, 10);
-    o->theta.value[0] = below(state, 3) ? 2 : 20 * made_uniform(state) * made_uniform(state);
-    o->tau.value[0] = below(state, 3) ? 0 : 30 * made_uniform(state);
-    o->alpha = below(state, 3) ? 0.2 : log_uniform(state, 1e-3, 10);
-    o->cutoff = below(state, 3) ? 1e-5 : 0.3 * made_uniform(state);
-    o->block_size = below(state, 3) ? 0.05 : 0.01 + 0.99 * made_uniform(state);
-    o->sweeps = 1 + below(state, 6);
-    o->max_rounds = 1 + below(state, 2);
-    o->seed = below(state, 1000);
-    o->threads = 1 + below(state, 3);
-    o->terms = (int)below(state, 2);
-    o->update = below(state, 4) ? UNI_UPDATE_BLOCKS : UNI_UPDATE_JACOBI;
-    o->flavor = below(state, 5) ? UNI_HARMONY2 : UNI_HARMONY1;
-    if (o->flavor == UNI_HARMONY1) { /* a ratio of two small numbers to a high power is anybody's */
-        o->sigma = fmax(o->sigma, 0.01);
-        o->theta.value[0] = fmin(o->theta.value[0], 5);
-    }
-    if (below(state, 3) == 0)
-        o->lambda = (struct uni_values){1, {log_uniform(state, 0.01, 100)}};
-}
-
-static void draw_problem(struct random_problem *p, int64_t number)
-{
-    uint64_t state = (uint64_t)number * 0x9E3779B97F4A7C15u + 77;
-    memset(p, 0, sizeof *p);
-    draw_options(p, &state);
-    draw_cells(p, &state);
-    draw_labels(p, &state);
-    draw_per_cell(p, &state);
-}
-
-static double root_mean_square(const double *x, const double *y, int64_t n)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += (x[i] - (y ? y[i] : 0)) * (x[i] - (y ? y[i] : 0));
-    return sqrt(sum / (double)n);
-}
-
-static int sums_to_one(const struct product *run)
-{
-    for (int64_t i = 0; i < run->n; i++) {
-        double sum = 0;
-        for (int64_t k = 0; k < run->K; k++)
-            sum += run->R[i * run->K + k];
-        if (sum != 0 && !(fabs(sum - 1) < 1e-4))
-            return 0;
-    }
-    return 1;
-}
-
-enum verdict { REFUSED, UNCHANGED, AGREES, KNIFE_EDGE, WRONG };
-
-/* How the product's run compares with the oracle's; *off as MOST_OFF measures it. */
-static enum verdict compare(const struct random_problem *p, const struct product *run, double *off)
-{
-    const int64_t count = p->study.data.n * p->study.data.d;
-    struct ref_problem q = study_problem(run, &p->study, &p->options);
-    struct ref_run *oracle = ref_open(&q);
-    int64_t pruned = 0;
-    for (int64_t round = 0; round < run->summary->n_rounds; round++) {
-        oracle->p.sweeps = run->summary->rounds[round].sweeps;
-        oracle->p.sweep_tol = -1;
-        ref_round(oracle);
-        pruned += oracle->pruned_pairs != run->summary->rounds[round].pruned_pairs;
-    }
-    double size = fmax(root_mean_square(oracle->Zcorr, q.Z, count), 1e-3 * root_mean_square(q.Z, NULL, count));
-    *off = size > 0 ? root_mean_square(run->Zcorr, oracle->Zcorr, count) / size : 0;
-    ref_close(oracle);
-    free((double *)(uintptr_t)q.Z);
-    if (*off <= MOST_OFF)
-        return AGREES;
-    return pruned ? KNIFE_EDGE : WRONG; /* a pair on the cutoff is in for one and out for the other */
-}
-
-static enum verdict try_problem(const struct random_problem *p, double *off)
-{
-    struct uni_harmony *opened = NULL;
-    struct uni_matrix m = matrix_of(&p->study.data);
-    *off = 0;
-    if (uni_open(&opened, &m, p->study.batch, p->study.n, &p->options) != UNI_OK)
-        return opened == NULL && *uni_last_error() ? REFUSED : WRONG;
-    int err = uni_run(opened);
-    if (err) { /* a sentence, and no stale numbers */
-        int said = err == UNI_NUMERIC && *uni_last_error();
-        uni_close(opened);
-        return said ? REFUSED : WRONG;
-    }
-    struct product run;
-    product_read(&run, opened);
-    enum verdict verdict = UNCHANGED;
-    for (int64_t i = 0; i < p->study.data.n * p->study.data.d; i++)
-        if (!isfinite(run.Zcorr[i]))
-            verdict = WRONG;
-    if (verdict != WRONG && run.summary->n_rounds > 0)
-        verdict = sums_to_one(&run) ? compare(p, &run, off) : WRONG;
-    product_close(&run);
-    return verdict;
-}
+enum { PROBLEMS = 2000 };
 
 static char too_long[64]; /* what is said then */
 
@@ -236,9 +50,10 @@ static void random_problems_agree_with_the_oracle(void **state)
     for (int64_t number = first; number < first + count; number++) {
         struct random_problem p;
         double off;
-        draw_problem(&p, number);
+        uint64_t drawn = (uint64_t)number * 0x9E3779B97F4A7C15u + 77;
+        random_problem_draw(&p, &drawn, &drawn, &drawn, &drawn);
         allow(number, SECONDS);
-        enum verdict verdict = try_problem(&p, &off);
+        enum verdict verdict = random_problem_try(&p, &off);
         allow(number, 0);
         seen[verdict]++;
         if (verdict == AGREES)
@@ -246,7 +61,7 @@ static void random_problems_agree_with_the_oracle(void **state)
         if (verdict == WRONG || verdict == KNIFE_EDGE)
             print_message("problem %lld (%lld cells x %lld, %d variables): off by %g%s\n", (long long)number,
                           (long long)p.study.data.n, (long long)p.study.data.d, p.study.n, off,
-                          verdict == WRONG ? "" : ", a pair on the cutoff");
+                          verdict == WRONG ? "" : ", on a knife edge");
         study_close(&p.study);
     }
     print_message("%lld agree (worst %.2g), %lld on a knife edge, %lld unchanged, %lld refused, %lld wrong\n",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""make_seeds.py FOLDER: small valid inputs for the fuzz targets npy, table, arguments and library, a folder of each. Standard library only."""
+"""make_seeds.py FOLDER: small valid inputs for the fuzz targets but h5ad, a folder of each. Standard library only."""
 import gzip
 import os
 import struct
@@ -64,8 +64,13 @@ def runs():
         yield "run%02d" % i, bytes((i * 37 + k * (2 * i + 1) * 29) % 256 for k in range(48))
 
 
+def problems():
+    for i in range(16):
+        yield "problem%02d" % i, struct.pack("<4Q", *((i * 2654435761 + k * 40503) * 0x9E3779B97F4A7C15 % 2**64 for k in range(4)))
+
+
 if __name__ == "__main__":
-    for target, seeds in (("npy", npys()), ("table", tables()), ("arguments", command_lines()), ("library", runs()), ("h5ad_objects", runs())):
+    for target, seeds in (("npy", npys()), ("table", tables()), ("arguments", command_lines()), ("library", runs()), ("h5ad_objects", runs()), ("oracle", problems())):
         os.makedirs(os.path.join(sys.argv[1], target), exist_ok=True)
         for name, content in seeds:
             with open(os.path.join(sys.argv[1], target, name), "wb") as file:
