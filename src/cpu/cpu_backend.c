@@ -37,7 +37,8 @@ static struct uni_shape shape_of(const struct uni_problem *p, const struct uni_c
     s.shift = p->single;
     for (int64_t i = 0; p->sigma && i < p->K; i++)
         s.shift |= p->sigma[i] < 0.06;
-    s.tiles = k->pack && !s.shift && !s.X && s.K >= LEAST_TILED && s.D >= LEAST_TILED && s.Kv <= MOST_TABLE_ROW;
+    s.tile_room = k->pack && !s.X && s.K >= LEAST_TILED && s.D >= LEAST_TILED && s.Kv <= MOST_TABLE_ROW;
+    s.tiles = s.tile_room && !s.shift; /* a plan does not know sigma, and must know sizes */
     return s;
 }
 

@@ -23,6 +23,7 @@ struct uni_shape {
     int single;                   /* base is float32 */
     int shift;                    /* exponents need the row's maximum taken out: some sigma < 0.06 */
     int tiles;                    /* the products may use a matrix unit, where the set has one: cpu_tiles.h */
+    int tile_room;                /* there is room for what that takes */
 };
 
 /* R of the damped update: base (share[0] / sum_k base + sum over t > 0 of share[t] P_t / sum_k base P_t), P_t at table[t] (G,Kv).
@@ -151,14 +152,14 @@ struct uni_cpu_kernels {
 /* Floats of scratch that the kernels need per thread. */
 static inline int64_t uni_scratch_floats(const struct uni_shape *s)
 {
-    int64_t most = s->Kv > s->Dv ? s->Kv : s->Dv, more = s->tiles ? most : s->X ? s->Kv : 0;
+    int64_t most = s->Kv > s->Dv ? s->Kv : s->Dv, more = s->tile_room ? most : s->X ? s->Kv : 0;
     return MOST_TILE * (s->Kv + more) + (MOST_TILE + 12) * s->Dv + 2 * RUN_ROWS + 64;
 }
 
-/* Floats that a factor B (rows,columns) of a product takes packed, 0 without tiles. */
+/* Floats that a factor B (rows,columns) of a product takes packed, 0 without room for tiles. */
 static inline int64_t uni_packed_floats(const struct uni_shape *s, int64_t rows, int64_t columns)
 {
-    return s->tiles ? ((rows + 15) / 16 + 1) * 16 * columns : 0;
+    return s->tile_room ? ((rows + 15) / 16 + 1) * 16 * columns : 0;
 }
 
 extern const struct uni_cpu_kernels
