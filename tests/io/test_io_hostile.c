@@ -79,7 +79,7 @@ static int work_for_ever(struct io_child *child, void *job)
     (void)job;
     struct rlimit second = {1, 2};
     setrlimit(RLIMIT_CPU, &second);
-    for (volatile int i = 0;; i++)
+    for (volatile unsigned i = 0;; i++)
         ;
     return 0;
 }
