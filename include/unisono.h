@@ -244,7 +244,7 @@ UNI_API UNI_MUST_USE int uni_shape(const struct uni_harmony *run, enum uni_array
 UNI_API UNI_MUST_USE int uni_read(struct uni_harmony *run, enum uni_array what, void *dst);
 
 /* UNI_CORRECTED without a second array: the cells are corrected and put in the caller's order where the run holds them. *corrected
-   (n_cells, n_dims) is the run's, valid until uni_close; afterwards only arrays without a row per cell can be read. Some 0.2 us a cell slower than uni_read. */
+   (n_cells, n_dims) is the run's, valid until uni_close; afterwards only arrays without a row per cell can be read. It takes as long as uni_read. */
 UNI_API UNI_MUST_USE int uni_take(struct uni_harmony *run, const float **corrected);
 
 enum uni_reason { UNI_NOT_RUN, UNI_CONVERGED, UNI_ROUND_LIMIT, UNI_STOPPED_BY_CALLER, UNI_ONE_LEVEL, UNI_NO_ROUNDS, UNI_FAILED, UNI_CANCELLED };
