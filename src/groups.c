@@ -30,13 +30,20 @@ int uni_labels_check(const struct uni_batch *b, const char *name, int64_t n_cell
 
 int uni_levels_check(int64_t *missing, const struct uni_batch *b, const char *name)
 {
-    int64_t none = 0, wrong = 0;
+    enum { COUNTED = 1 << 20 }; /* at once, in 32 bits */
+    int64_t none = 0;
+    uint32_t wrong = 0;
     const int32_t end = (int32_t)b->n_levels;
     if (!b->level)
         return uni_fail(UNI_INPUT, "\"%s\" has no levels: level is NULL", name);
-    for (int64_t i = 0; i < b->n_cells; i++) {
-        none += b->level[i] < 0;
-        wrong += (b->level[i] < -1) | (b->level[i] >= end);
+    for (int64_t first = 0; first < b->n_cells; first += COUNTED) {
+        const int32_t *level = b->level + first, n = (int32_t)(b->n_cells - first < COUNTED ? b->n_cells - first : COUNTED);
+        int32_t missed = 0;
+        for (int32_t i = 0; i < n; i++) {
+            missed += level[i] < 0;
+            wrong |= (uint32_t)level[i] + 1 > (uint32_t)end; /* -1 .. end - 1 are not */
+        }
+        none += missed;
     }
     for (int64_t i = 0; wrong && i < b->n_cells; i++)
         if (b->level[i] < -1 || b->level[i] >= end)
@@ -217,8 +224,8 @@ static int add_group(struct finder *f, const struct uni_problem *p, const struct
 }
 
 /* The group whose slot this is; a new one where there is none yet. */
-static int take_slot(int32_t *group, struct finder *f, int64_t slot, const struct uni_problem *p, const struct uni_batch *batches,
-                     int64_t cell)
+static inline int take_slot(int32_t *group, struct finder *f, int64_t slot, const struct uni_problem *p,
+                            const struct uni_batch *batches, int64_t cell)
 {
     if (!f->slot[slot]) {
         int err = add_group(f, p, batches, cell);
@@ -238,7 +245,9 @@ static void find_places(int32_t *place, const struct finder *f, const struct uni
     memset(place, 0, (size_t)n * sizeof *place);
     for (int v = 0; v < f->V; v++) {
         const int32_t *level = batches[v].level + first, step = (int32_t)f->step[v], none = (int32_t)batches[v].n_levels;
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < n && step == 1; i++)
+            place[i] += level[i] < 0 ? none : level[i];
+        for (int64_t i = 0; i < n && step != 1; i++)
             place[i] += step * (level[i] < 0 ? none : level[i]);
     }
     for (int v = 0; v < f->V && skip; v++)
