@@ -116,6 +116,7 @@ static void cluster(struct json *j, const struct uni_diagnosis *d, const struct 
     json_open(j, NULL, '{');
     json_real(j, "mass", x->mass);
     json_real(j, "length_median", x->length_median);
+    json_real(j, "length_999", x->length_999);
     json_real(j, "length_max", x->length_max);
     json_text(j, "longest", x->longest < 0 ? NULL : d->levels[x->longest].name);
     json_real(j, "mixing", x->mixing);
@@ -259,8 +260,8 @@ int diagnostics_entries(struct entries *e, const struct integrate *job)
               NAMES("levels", d->levels, d->n_levels, uni_level_diagnosis, name) || LEVEL(cells, 1) || LEVEL(length_median, 0) ||
               LEVEL(length_rms, 0) || LEVEL(length_999, 0) || LEVEL(length_max, 0) || LEVEL(distance, 0) || LEVEL(spread, 0) ||
               LEVEL(spread_kept, 0) || LEVEL(uncorrected, 0) || LEVEL(pruned, 1) || LEVEL(thin, 1) || LEVEL(thin_mass, 0);
-    bad = bad || CLUSTER(mass, 0) || CLUSTER(length_median, 0) || CLUSTER(length_max, 0) || CLUSTER(longest, 1) ||
-          CLUSTER(mixing, 0) || CLUSTER(levels, 1) || CLUSTER(pruned, 1) || CLUSTER(thin, 1);
+    bad = bad || CLUSTER(mass, 0) || CLUSTER(length_median, 0) || CLUSTER(length_999, 0) || CLUSTER(length_max, 0) ||
+          CLUSTER(longest, 1) || CLUSTER(mixing, 0) || CLUSTER(levels, 1) || CLUSTER(pruned, 1) || CLUSTER(thin, 1);
     if (!bad && d->n_types)
         bad = entries_text(e, "diagnostics/label", job->options.label) ||
               NAMES("types", d->types, d->n_types, uni_type_diagnosis, name) || TYPE(cells, 1) || TYPE(levels, 1) ||

@@ -321,7 +321,7 @@ struct uni_level_diagnosis {
 
 struct uni_cluster_diagnosis {
     double mass;                      /* cells: sum of R */
-    double length_median, length_max; /* of W over the levels (of all variables), by O */
+    double length_median, length_999, length_max; /* of W over the levels (of all variables), by O: half, 99.9 % of it at most so long */
     int64_t longest;                  /* row of the level with length_max; -1: none is corrected */
     double mixing;                    /* 1 - sum |O - E| / 2 mass of the first variable: 1 where every level has what is expected */
     int64_t levels, pruned, thin;     /* levels with cells, of all variables; of them left out; corrected on less than one cell's mass */

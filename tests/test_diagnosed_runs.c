@@ -38,7 +38,7 @@ static void assert_cluster(const struct diagnosed *x, int64_t k)
 {
     const struct product *p = &x->p;
     const struct uni_cluster_diagnosis *cluster = &x->found->clusters[k];
-    double mass = 0, apart = 0, most = NAN, corrected = 0, below = 0;
+    double mass = 0, apart = 0, most = NAN, corrected = 0, below = 0, far = 0, near = 0;
     int64_t pruned = 0;
     for (int64_t l = 0; l < p->B; l++) {
         int64_t pair = l * p->K + k;
@@ -59,12 +59,16 @@ static void assert_cluster(const struct diagnosed *x, int64_t k)
     }
     assert_near(cluster->length_max, most, 1e-6 * most);
     assert_near(x->found->length[cluster->longest * p->K + k], most, 1e-6 * most);
-    /* half of the corrected mass moves no farther than the median, and less than half moves less */
+    /* half of the corrected mass moves no farther than the median, and less than half moves less; 99.9 % likewise */
     for (int64_t l = 0; l < p->B; l++) {
         int64_t pair = l * p->K + k;
         below += p->lambda[pair] > 0 && x->found->length[pair] < cluster->length_median ? p->O[pair] : 0;
+        far += p->lambda[pair] > 0 && x->found->length[pair] < cluster->length_999 ? p->O[pair] : 0;
+        near += p->lambda[pair] > 0 && x->found->length[pair] <= cluster->length_999 ? p->O[pair] : 0;
     }
     assert_at_most(below, corrected / 2 * (1 + 1e-9));
+    assert_at_most(far, corrected * 0.999 * (1 + 1e-9));
+    assert_at_most(corrected * 0.999 * (1 - 1e-9), near);
 }
 
 static void tables_are_the_runs(void **state)

@@ -36,9 +36,10 @@ static int by_length(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Length of W such that half of the corrected mass moves no farther. */
-static double median_length(struct uni_diagnose_work *w, int64_t k)
+/* Lengths of W such that half of the corrected mass, and 99.9 % of it, move no farther. */
+static void measure_lengths(struct uni_diagnose_work *w, int64_t k)
 {
+    struct uni_cluster_diagnosis *cluster = &w->clusters[k];
     const int64_t K = w->answer.n_clusters;
     struct uni_weighed *pairs = w->weighed;
     int64_t n = 0;
@@ -49,10 +50,13 @@ static double median_length(struct uni_diagnose_work *w, int64_t k)
             total += w->observed[pair];
         }
     qsort(pairs, (size_t)n, sizeof *pairs, by_length);
-    for (int64_t i = 0; i < n; i++)
-        if ((below += pairs[i].mass) >= total / 2)
-            return pairs[i].length;
-    return NAN;
+    for (int64_t i = 0; i < n; i++) {
+        below += pairs[i].mass;
+        if (isnan(cluster->length_median) && below >= total / 2)
+            cluster->length_median = pairs[i].length;
+        if (isnan(cluster->length_999) && (below >= total * 0.999 || i + 1 == n))
+            cluster->length_999 = pairs[i].length;
+    }
 }
 
 static void measure_cluster(struct uni_diagnose_work *w, int64_t k)
@@ -60,7 +64,8 @@ static void measure_cluster(struct uni_diagnose_work *w, int64_t k)
     const int64_t K = w->answer.n_clusters;
     struct uni_cluster_diagnosis *cluster = &w->clusters[k];
     double apart = 0;
-    *cluster = (struct uni_cluster_diagnosis){.length_median = median_length(w, k), .length_max = NAN, .longest = -1};
+    *cluster = (struct uni_cluster_diagnosis){.length_median = NAN, .length_999 = NAN, .length_max = NAN, .longest = -1};
+    measure_lengths(w, k);
     for (int64_t l = 0; l < w->answer.n_levels; l++) {
         int64_t pair = l * K + k;
         if (!w->levels[l].cells)

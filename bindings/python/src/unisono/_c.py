@@ -278,6 +278,7 @@ class ClusterDiagnosis(ctypes.Structure):
     _fields_ = [
         ("mass", c_double),
         ("length_median", c_double),
+        ("length_999", c_double),
         ("length_max", c_double),
         ("longest", c_int64),
         ("mixing", c_double),

@@ -44,8 +44,8 @@ class Diagnostics:
         ``spread`` before, ``spread_kept``; ``uncorrected`` share; ``pruned`` clusters; ``thin``
         clusters, ``thin_mass``.
     clusters
-        Per cluster: ``mass``, ``length_median``, ``length_max``, ``longest`` (row of levels),
-        ``mixing``, ``levels``, ``pruned``, ``thin``. Empty without a run.
+        Per cluster: ``mass``, ``length_median``, ``length_999``, ``length_max``, ``longest`` (row
+        of levels), ``mixing``, ``levels``, ``pruned``, ``thin``. Empty without a run.
     types
         Per cell type: ``name``, ``cells``, ``levels`` that have it (types, variables),
         ``length_median``, ``length_999``, ``moved``, ``spread``, ``removed``, ``nearest`` (row of
