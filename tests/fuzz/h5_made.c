@@ -199,13 +199,21 @@ hid_t layout_of(struct choices *c, hid_t type, int n_axes, const hsize_t *extent
     return plist;
 }
 
-/* Values for any type, by its class; NULL where none are written. */
+int worth_writing(hid_t plist, hid_t type, hsize_t count)
+{
+    enum { MOST = 1 << 20 };
+    hsize_t chunk[4], width = H5Tget_size(type);
+    int n_axes = H5Pget_layout(plist) == H5D_CHUNKED ? H5Pget_chunk(plist, 4, chunk) : 0;
+    for (int i = 0; i < n_axes && width <= MOST; i++)
+        width = chunk[i] > MOST ? MOST + 1 : width * chunk[i]; /* a chunk is written whole */
+    return count > 0 && count <= 4096 && width <= MOST && (n_axes > 0 || count * width <= MOST);
+}
+
+/* Values for any type, by its class; NULL where there is no memory. */
 static void *values_of(struct choices *c, hid_t type, hsize_t count, char **texts)
 {
     static char words[][24] = {"a", "b", "cell_1", "", "12", "0.5", "\xc3\xa9", "nan", "a much longer label", "\x1b[31m\n"};
     size_t width = H5Tget_size(type);
-    if (count == 0 || count > 4096 || width > 100000)
-        return NULL;
     unsigned char *bytes = calloc((size_t)count, width);
     unsigned turn = 2 + pick(c, 8), odd = seldom(c, 4);
     for (hsize_t i = 0; bytes && i < count; i++) {
@@ -242,7 +250,8 @@ hid_t put_dataset(struct choices *c, hid_t where, const char *name, enum kind ki
     hid_t space = n_axes > 0 ? H5Screate_simple(n_axes, extent, most) : H5Screate(seldom(c, 2) ? H5S_NULL : H5S_SCALAR);
     hid_t dataset = H5Dcreate2(where, name, type, space, H5P_DEFAULT, plist, H5P_DEFAULT);
     static char *texts[5000];
-    void *values = dataset >= 0 && seldom(c, 16) != 15 ? values_of(c, type, count, texts) : NULL;
+    int writes = dataset >= 0 && seldom(c, 16) != 15 && worth_writing(plist, type, count);
+    void *values = writes ? values_of(c, type, count, texts) : NULL;
     if (values && H5Pget_external_count(plist) == 0 && H5Pget_layout(plist) != H5D_VIRTUAL)
         H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values);
     free(values);

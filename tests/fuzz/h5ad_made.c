@@ -216,7 +216,7 @@ static void put_records(const struct making *m, const char *name, hid_t type, hi
     hsize_t n = odd_extent(m->c, N), most;
     hid_t plist = layout_of(m->c, type, 1, &n, &most), space = H5Screate_simple(1, &n, &most);
     hid_t dataset = H5Dcreate2(m->file, name, file_type, space, H5P_DEFAULT, plist, H5P_DEFAULT);
-    unsigned char *bytes = dataset >= 0 && n < 4096 ? calloc((size_t)n + 1, H5Tget_size(type)) : NULL;
+    unsigned char *bytes = dataset >= 0 && worth_writing(plist, type, n) ? calloc((size_t)n + 1, H5Tget_size(type)) : NULL;
     int plain = H5Tdetect_class(type, H5T_STRING) <= 0 && H5Tdetect_class(type, H5T_VLEN) <= 0; /* no addresses, but NULL */
     for (size_t i = 0; bytes && plain && i < (size_t)n * H5Tget_size(type); i++)
         bytes[i] = (unsigned char)(i * 5 % 60);
