@@ -131,25 +131,54 @@ static int is_degenerate(const struct solve *s, int64_t k)
     return s->kept[k] >= 2 && !(fmin(s->schur[k], s->smallest[k]) >= DEGENERATE);
 }
 
-/* Writes one pair's W, 0 unless corrected, and adds up how far it moved. dense: the pair's row of the dense solution, m apart;
-   NULL: the closed form. */
-static void store(const struct solve *s, int64_t g, int64_t k, int corrected, const double *dense, int64_t m, double *moved,
-                  double *size)
+enum { SIDE_BY_SIDE = 4 }; /* sums that do not wait for each other */
+
+/* Sums of squares of one pair's W, and of how far it moved. */
+struct squares {
+    double moved[SIDE_BY_SIDE], size[SIDE_BY_SIDE];
+};
+
+static void add_square(struct squares *q, int i, float *W, double now)
 {
-    const struct uni_problem *p = s->p;
-    const int64_t pair = g * p->K + k;
-    const double *S = s->S + pair * p->D, *c = s->c + k * p->D, O = s->O[pair], lambda = s->lambda[pair];
-    float *W = s->W + pair * p->D;
-    double pair_moved = 0, pair_size = 0;
-    corrected = corrected && lambda > 0;
-    for (int64_t d = 0; d < p->D; d++) {
-        double old = W[d], now = !corrected ? 0 : dense ? dense[d * m] : uni_correction(S[d], O, c[d], lambda);
-        now = W[d] = (float)now;
-        pair_moved += (now - old) * (now - old);
-        pair_size += now * now;
+    double old = *W, kept = *W = (float)now;
+    q->moved[i] += (kept - old) * (kept - old);
+    q->size[i] += kept * kept;
+}
+
+static void add_squares(const struct squares *q, double O, double *moved, double *size)
+{
+    *moved += O * ((q->moved[0] + q->moved[2]) + (q->moved[1] + q->moved[3]));
+    *size += O * ((q->size[0] + q->size[2]) + (q->size[1] + q->size[3]));
+}
+
+/* Writes one pair's W by the closed form, 0 unless corrected, and adds up how far it moved. */
+static void store(const struct solve *s, int64_t g, int64_t k, int corrected, double *moved, double *size)
+{
+    const int64_t D = s->p->D, pair = g * s->p->K + k, whole = D / SIDE_BY_SIDE * SIDE_BY_SIDE;
+    const double *S = s->S + pair * D, *c = s->c + k * D, O = s->O[pair], lambda = s->lambda[pair];
+    float *W = s->W + pair * D;
+    struct squares q = {{0}, {0}};
+    if (corrected && lambda > 0) {
+        for (int64_t d = 0; d < whole; d += SIDE_BY_SIDE)
+            for (int i = 0; i < SIDE_BY_SIDE; i++)
+                add_square(&q, i, W + d + i, uni_correction(S[d + i], O, c[d + i], lambda));
+        for (int64_t d = whole; d < D; d++)
+            add_square(&q, 0, W + d, uni_correction(S[d], O, c[d], lambda));
+    } else {
+        for (int64_t d = 0; d < D; d++)
+            add_square(&q, 0, W + d, 0);
     }
-    *moved += O * pair_moved;
-    *size += O * pair_size;
+    add_squares(&q, O, moved, size);
+}
+
+/* The same from the pair's row of the dense solution, m apart; NULL: W = 0. */
+static void store_dense(const struct solve *s, int64_t g, int64_t k, const double *dense, int64_t m, double *moved, double *size)
+{
+    const int64_t D = s->p->D, pair = g * s->p->K + k;
+    struct squares q = {{0}, {0}};
+    for (int64_t d = 0; d < D; d++)
+        add_square(&q, 0, s->W + pair * D + d, dense ? dense[d * m] : 0);
+    add_squares(&q, s->O[pair], moved, size);
 }
 
 static void correct_chunk(void *context, int64_t chunk)
@@ -160,7 +189,7 @@ static void correct_chunk(void *context, int64_t chunk)
     for (int64_t g = p->G * chunk / s->chunks; g < p->G * (chunk + 1) / s->chunks; g++)
         for (int64_t k = 0; k < p->K; k++)
             if (!is_degenerate(s, k))
-                store(s, g, k, s->kept[k] >= 2, NULL, 0, &moved, &size);
+                store(s, g, k, s->kept[k] >= 2, &moved, &size);
     s->moved[chunk] = moved;
     s->size[chunk] = size;
 }
@@ -226,7 +255,10 @@ static void solve_degenerate(const struct solve *s, int64_t k, double *moved, do
     }
     for (int64_t g = 0, i = 0; g < p->G; g++) {
         i += s->lambda[g * p->K + k] > 0;
-        store(s, g, k, finite, solved ? B + i : NULL, m, moved, size); /* not finite: nothing can be said of this cluster */
+        if (solved || !finite) /* not finite: nothing can be said of this cluster */
+            store_dense(s, g, k, finite && s->lambda[g * p->K + k] > 0 ? B + i : NULL, m, moved, size);
+        else
+            store(s, g, k, 1, moved, size);
     }
 }
 

@@ -134,9 +134,13 @@ done:
 /* (Dr,Kv) -> (K,D) */
 static void turn(const struct uni_shape *s, double *S, const double *moments)
 {
-    for (int64_t k = 0; k < s->K; k++)
+    enum { ROWS = 8 }; /* at once: what a line of moments goes to */
+    for (int64_t first = 0; first < s->K; first += ROWS) {
+        const int64_t end = first + ROWS < s->K ? first + ROWS : s->K;
         for (int64_t d = 0; d < s->D; d++)
-            S[k * s->D + d] = moments[d * s->Kv + k];
+            for (int64_t k = first; k < end; k++)
+                S[k * s->D + d] = moments[d * s->Kv + k];
+    }
 }
 
 /* Small runs of a group share a float32 sum while they have no more rows than one run may have. */
