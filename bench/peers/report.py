@@ -214,37 +214,26 @@ def goals(bench) -> list[str]:
 
 
 def floor(bench) -> list[str]:
-    """A round's share of the floor made of this machine's ceilings: three products, the exponentials, two tiles of R, four sweeps."""
-    found = re.search(r"one core: ([\d.]+) GFLOP/s, ([\d.]+) GB/s", "".join(bench.ops))
-    runs = [
-        r
-        for r in good(bench)
-        if r["program"] == ONE_BY_ONE
-        and r["mode"] == "rounds"
-        and r["levels"] == 10
-        and r["threads"] == 1
-        and r["chemistries"] == 1
-    ]
-    if not found or not runs:
+    """A round's share of the floor made of this machine's ceilings: three products, the exponentials, two tiles of R, four sweeps. Both
+    are of bench_ops: a traced run also splits the objective, which costs the last sweep of a round some 35 ns a cell more."""
+    ops = next((text for text in bench.ops if re.search(r", 1 thread; 1000000 cells x 50, 10 levels", text)), "")
+    found = re.search(r"one core: ([\d.]+) GFLOP/s, ([\d.]+) GB/s", ops)
+    names = {"assign": 1, "sweep": 3, "sweep with objective": 1, "moments": 1}
+    spent = {name: re.search(rf"^\| {name} \| ([\d.]+) ", ops, re.MULTILINE) for name in names}
+    exp = next((ns for isa, ns in EXP_NS.items() if f"cpu ({isa})" in ops), None)
+    if not found or exp is None or not all(spent.values()):
         return []
-    n = max(r["cells"] for r in runs)
-    runs = [r for r in runs if r["cells"] == n]
     gflops, gbytes = float(found[1]), float(found[2])
-    exp = next((ns for isa, ns in EXP_NS.items() if isa in runs[0]["backend"]), None)
-    if exp is None:
-        return []
-    products = 3 - 1 / runs[0]["rounds"]  # the first round corrects nothing yet
-    least = products * 2 * 50 * 100 / gflops + exp + TILES_NS + 4 * 200 / gbytes
-    spent = [1e9 * sum(r["passes"][k] for k in ("assign", "sweep", "moments", "ridge")) / r["rounds"] / n for r in runs]
-    share = 100 * least / median(spent)
+    least = 3 * 2 * 50 * 100 / gflops + exp + TILES_NS + 4 * 200 / gbytes
+    total = sum(times * float(spent[name][1]) for name, times in names.items())
     parts = (
-        f"{products:.1f} products at {gflops:.0f} GFLOP/s, exponentials {exp:.0f} ns, tiles {TILES_NS:.0f} ns, "
+        f"3 products at {gflops:.0f} GFLOP/s, exponentials {exp:.0f} ns, tiles {TILES_NS:.0f} ns, "
         f"four sweeps at {gbytes:.1f} GB/s"
     )
-    met = "met" if share >= 75 else "missed"
+    met = "met" if least / total >= 0.75 else "missed"
     return [
-        f"- A round at {size(n)} x 50, 10 levels, 1 thread: {span(spent, lambda x: f'{x:.0f}')} ns a cell; "
-        f"floor {least:.0f} ns ({parts}): {share:.0f} % of it; goal 75 %: {met}."
+        f"- A round at 1M x 50, 10 levels, 1 thread, of the operations below: {total:.0f} ns a cell; "
+        f"floor of the vector units {least:.0f} ns ({parts}): {100 * least / total:.0f} % of it; goal 75 %: {met}."
     ]
 
 
