@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "cpu/cpu_pool.h"
+#include "pool.h"
 #include "error.h"
 #include "formula.h"
 

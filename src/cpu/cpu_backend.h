@@ -7,7 +7,7 @@
 #include "../backend.h"
 #include "cpu_kernels.h"
 #include "cpu_layout.h"
-#include "cpu_pool.h"
+#include "../pool.h"
 
 struct uni_cpu {
     const struct uni_problem *p;

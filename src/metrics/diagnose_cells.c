@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../cpu/cpu_pool.h"
+#include "../pool.h"
 #include "../error.h"
 #include "diagnose.h"
 

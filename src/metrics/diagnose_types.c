@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "../cpu/cpu_pool.h"
+#include "../pool.h"
 #include "../error.h"
 #include "diagnose.h"
 

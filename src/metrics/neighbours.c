@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "../cpu/cpu_kernels.h"
-#include "../cpu/cpu_pool.h"
+#include "../pool.h"
 #include "../error.h"
 
 enum {

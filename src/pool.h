@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A small fixed pool of threads: a job is n tasks, taken in order by whoever is free. Tasks write to places of their own, so
    results do not depend on who took which. The caller's thread works too; with one thread there is no other. */
-#ifndef UNI_CPU_POOL_H
-#define UNI_CPU_POOL_H
+#ifndef UNI_POOL_H
+#define UNI_POOL_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE
-#include "cpu_pool.h"
+#include "pool.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../error.h"
+#include "error.h"
 #include "unisono.h"
 
 enum { PATIENCE = 1000000 }; /* ns that a worker looks for a job before it sleeps */

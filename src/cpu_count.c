@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cpu_pool.h"
+#include "pool.h"
 
 enum { MOST_PATH = 4096 };
 
