@@ -10,29 +10,21 @@ import subprocess
 import sys
 import tempfile
 
+from counts import Counts
+
 # The shell's own number stays when it becomes the program, whose groups the mounted file then tells.
 INSIDE = """mount -t tmpfs tmpfs /sys/fs/cgroup && cp -r "$0/tree/." /sys/fs/cgroup && mount --bind "$0/groups" /proc/$$/cgroup || exit 77
 exec "$@" """
 MB = 1000000
 
 
-class Groups:
+class Groups(Counts):
     def __init__(self, program):
         self.program = os.path.abspath(program)
-        self.passed = self.failed = self.skipped = 0
+        super().__init__()
         self.folder = tempfile.mkdtemp(prefix="cgroups")
         self.file = os.path.join(self.folder, "s.h5ad")
         subprocess.run([self.program, "simulate", "-q", "--cells", "100000", "--dims", "2", "-o", self.file], check=True)
-
-    def check(self, name, right, what):
-        self.passed += bool(right)
-        self.failed += not right
-        if not right:
-            print("FAILED: %s: %s" % (name, what))
-
-    def skip(self, name, why):
-        self.skipped += 1
-        print("skipped: %s: %s" % (name, why))
 
     def integrate(self, *options):
         return [self.program, "integrate", self.file, "--batch", "batch", "-q", "-o", os.path.join(self.folder, "o.npy")] + list(options)
@@ -143,7 +135,7 @@ def main():
         groups.own_processor()
     finally:
         shutil.rmtree(groups.folder)
-    print("%d passed, %d failed%s" % (groups.passed, groups.failed, ", %d skipped" % groups.skipped if groups.skipped else ""))
+    groups.close()
     return 1 if groups.failed else 0 if groups.passed else 77
 
 

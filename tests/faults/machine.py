@@ -13,6 +13,8 @@ import sys
 import tempfile
 import time
 
+from counts import Counts
+
 RUN = ["--batch", "batch", "--clusters", "5", "--max-rounds", "2", "--threads", "1", "-q"]
 LABELS = ["--meta", "m.tsv"]
 
@@ -22,10 +24,10 @@ def digest(path):
         return hashlib.sha256(f.read()).hexdigest()
 
 
-class Machine:
+class Machine(Counts):
     def __init__(self, options):
         self.options = options
-        self.passed = self.failed = self.skipped = 0
+        super().__init__()
         self.root = tempfile.mkdtemp(prefix="machine")
         self.start = os.path.join(self.root, "start")
         os.mkdir(self.start)
@@ -86,16 +88,6 @@ class Machine:
         process.send_signal(signal.SIGCONT)
         _, err = process.communicate(timeout=120)
         return process.returncode, err, state == "T"
-
-    def check(self, name, right, what=""):
-        self.passed += bool(right)
-        self.failed += not right
-        if not right:
-            print("FAILED: %s: %s" % (name, what))
-
-    def skip(self, name, why):
-        self.skipped += 1
-        print("skipped: %s: %s" % (name, why))
 
     def failed_well(self, name, status, err, word, absent=()):
         """Exit 1, one sentence with that word, nothing unfinished left, these files not there."""
@@ -243,7 +235,7 @@ def main():
             case()
     finally:
         shutil.rmtree(machine.root)
-    print("%d passed, %d failed%s" % (machine.passed, machine.failed, ", %d skipped" % machine.skipped if machine.skipped else ""))
+    machine.close()
     return 1 if machine.failed or not machine.passed else 0
 
 
