@@ -32,6 +32,11 @@ INLINE void base_put_part(void *row, int64_t k, vf v, int single)
         half_store_low((uint16_t *)row + k, v);
 }
 
+INLINE vf base_vector(const struct uni_shape *s, const void *row, int64_t k, int single)
+{
+    return k + WIDTH <= s->Kb ? base_whole(row, k, single) : base_part(row, k, single);
+}
+
 INLINE const void *base_row(const struct uni_shape *s, const void *base, int64_t i, int single)
 {
     return (const char *)base + i * s->Kb * (single ? 4 : 2);
@@ -124,7 +129,7 @@ INLINE void damped_rows(const int CELLS, const struct uni_shape *s, const struct
                         float *T, const int single)
 {
     const struct uni_recipe *recipe = run->recipe;
-    const int64_t Kv = s->Kv, Kb = s->Kb, whole = Kb / WIDTH * WIDTH;
+    const int64_t Kv = s->Kv, Kb = s->Kb;
     const void *row[4];
     v4 share[MOST_TABLES];
     for (int c = 0; c < CELLS; c++)
@@ -141,7 +146,7 @@ INLINE void damped_rows(const int CELLS, const struct uni_shape *s, const struct
                 factor[c] += p * share[t][c];
         }
         for (int c = 0; c < CELLS; c++)
-            store(T + c * Kv + k, (k < whole ? base_whole(row[c], k, single) : base_part(row[c], k, single)) * factor[c]);
+            store(T + c * Kv + k, base_vector(s, row[c], k, single) * factor[c]);
     }
 }
 

@@ -60,7 +60,7 @@ static void fit_of_any(const struct uni_shape *s, const struct uni_run *run, con
             const void *base = base_row(s, run->base, first + i, s->single);
             vf distance = splat(0), entropy_part = splat(0), L = splat(run->L[first + i]);
             for (int64_t k = 0; k < s->Kb; k += WIDTH) {
-                vf b = (k + WIDTH <= s->Kb ? base_whole(base, k, s->single) : base_part(base, k, s->single)) * scale;
+                vf b = base_vector(s, base, k, s->single) * scale;
                 vf r = load(scratch + i * s->Kv + k) * factor[i], weight = load(sigma + k) * r;
                 distance += weight * (natural_log(larger(b, least)) + L);
                 entropy_part += weight * natural_log(larger(r, least));

@@ -93,11 +93,6 @@ INLINE void split_row(char *at, const float *row, int64_t vectors)
     }
 }
 
-INLINE vf base_vector(const struct uni_shape *s, const void *row, int64_t k)
-{
-    return k + WIDTH <= s->Kb ? half_load((const uint16_t *)row + k) : half_load_low((const uint16_t *)row + k);
-}
-
 /* Four cells: their rows of base, and of penalties. */
 struct four {
     const char *base[4];
@@ -137,8 +132,8 @@ INLINE void weighted_split_rows(const struct uni_shape *s, struct four f, char *
         const int64_t k = 2 * c * WIDTH;
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++) {
-            vf a = half_load((const uint16_t *)f.base[i] + k) * load(f.P[i] + k);
-            vf b = base_vector(s, f.base[i], k + WIDTH) * load(f.P[i] + k + WIDTH);
+            vf a = base_whole(f.base[i], k, 0) * load(f.P[i] + k);
+            vf b = base_vector(s, f.base[i], k + WIDTH, 0) * load(f.P[i] + k + WIDTH);
             vu high, low;
             sum[i] += a + b;
             split(a, b, &high, &low);
@@ -148,7 +143,7 @@ INLINE void weighted_split_rows(const struct uni_shape *s, struct four f, char *
     }
 #pragma GCC unroll 4
     for (int i = 0; odd && i < 4; i++) {
-        vf a = base_vector(s, f.base[i], Kv - WIDTH) * load(f.P[i] + Kv - WIDTH);
+        vf a = base_vector(s, f.base[i], Kv - WIDTH, 0) * load(f.P[i] + Kv - WIDTH);
         vu high, low;
         sum[i] += a;
         split(a, splat(0), &high, &low);

@@ -75,7 +75,7 @@ INLINE void weighted_pairs_rows(const struct uni_shape *s, struct four f, char *
         vf r[4];
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++) {
-            r[i] = base_vector(s, f.base[i], k) * load(f.P[i] + k);
+            r[i] = base_vector(s, f.base[i], k, 0) * load(f.P[i] + k);
             sum[i] += r[i];
         }
 #pragma GCC unroll 2
