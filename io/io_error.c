@@ -81,10 +81,15 @@ static char lower(char c)
 
 enum { LONGEST = 64 }; /* of a name, for the nearest ones */
 
-/* Levenshtein's distance of the first LONGEST characters, capitals apart. A name that holds the other is as near as one typo. */
-static int distance(const char *a, const char *b)
+/* Levenshtein's distance of the first LONGEST characters, capitals apart; more than `limit` where it is that. A name that holds the
+ * other is as near as one typo. */
+static int distance(const char *a, const char *b, int limit)
 {
-    int row[LONGEST + 1], la = (int)strnlen(a, LONGEST), lb = (int)strnlen(b, LONGEST);
+    int row[LONGEST + 1], la = (int)strnlen(a, LONGEST), lb = (int)strnlen(b, LONGEST), longer = la > lb ? la - lb : lb - la;
+    if (la > 2 && lb > 2 && strcasecmp(a, b) != 0 && (strcasestr(a, b) || strcasestr(b, a)))
+        return 1;
+    if (longer > limit)
+        return longer;
     for (int j = 0; j <= lb; j++)
         row[j] = j;
     for (int i = 1; i <= la; i++) {
@@ -100,8 +105,6 @@ static int distance(const char *a, const char *b)
             row[j] = best;
         }
     }
-    if (row[lb] > 1 && la > 2 && lb > 2 && (strcasestr(a, b) || strcasestr(b, a)))
-        return 1;
     return row[lb];
 }
 
@@ -113,12 +116,14 @@ static void append(char *text, size_t size, const char *before, const char *name
 
 void io_suggest(char *text, size_t size, const char *wanted, const struct io_strings *names)
 {
-    enum { NEAREST = 3, FEW = 12, LOOKED_AT = 10000 };
+    enum { NEAREST = 3, FEW = 12, LOOKED_AT = 10000, CHARACTERS = 1000000 };
     int limit = (int)strnlen(wanted, LONGEST) / 2, shown = 0, far[NEAREST];
     const char *near[NEAREST]; /* nearest first; of equally near ones the first */
+    int64_t left = CHARACTERS; /* a file of one long name that ten thousand columns have takes no time */
     text[0] = 0;
-    for (int64_t i = 0; i < names->count && i < LOOKED_AT; i++) {
-        int d = distance(wanted, names->at[i]), place = shown;
+    for (int64_t i = 0; i < names->count && i < LOOKED_AT && left > 0; i++) {
+        int d = distance(wanted, names->at[i], limit), place = shown;
+        left -= (int64_t)strlen(names->at[i]);
         while (place > 0 && far[place - 1] > d)
             place--;
         if (d > limit || place == NEAREST)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The time of the processor that an input may take: not of the clock, which goes on while others have the machine. */
+/* The time of the processor that an input may take: not of the clock, which goes on while others have the machine. A processor may
+   be slow all the same: what took too long is tried again with FUZZ_PATIENCE times as much. */
 #include <sanitizer/common_interface_defs.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -25,9 +26,10 @@ int fuzz_bounded(const uint8_t *data, size_t size, int milliseconds)
 {
     static int ready;
     struct sigaction action = {.sa_handler = too_long};
+    const char *patience = getenv("FUZZ_PATIENCE");
     if (!ready++)
         sigaction(SIGPROF, &action, NULL);
-    allow(milliseconds);
+    allow(milliseconds * (patience ? atoi(patience) : 1));
     int result = fuzz_input(data, size);
     allow(0);
     return result;
