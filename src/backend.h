@@ -20,7 +20,7 @@ struct uni_problem {
     int V;                                      /* variables */
     int64_t level_first[UNI_MAX_VARIABLES + 1]; /* variable v has levels level_first[v] .. level_first[v + 1] - 1 of the B */
     const int64_t *piece;                       /* (G*Q + 1) */
-    const int64_t *row;                         /* (N_all) the caller's row of each sorted row */
+    const uint32_t *row;                        /* (N_all) the caller's row of each sorted row */
     const int32_t *group_level;        /* (G,V) the group's level of each variable, counted over all variables: an index into B */
     const double *level_share;         /* (B) pr: N_level / N */
     const double *level_mass;          /* (B) N_level: cells, or the sum of their weights */

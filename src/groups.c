@@ -63,6 +63,9 @@ int uni_groups_check(int64_t n_cells, int64_t n_dims, const struct uni_batch *ba
         return uni_fail(UNI_INPUT, "the embedding has %lld cells; at least 2 are needed", (long long)n_cells);
     if (n_dims < 1)
         return uni_fail(UNI_INPUT, "the embedding has %lld dimensions; at least 1 is needed", (long long)n_dims);
+    if (n_cells > UINT32_MAX) /* a sorted row keeps the caller's in 4 bytes */
+        return uni_fail(UNI_INPUT, "the embedding has %lld cells; %lld at most can be integrated at once", (long long)n_cells,
+                        (long long)UINT32_MAX);
     if (uni_product(n_cells, n_dims) > INT64_MAX / 1024) /* so that what is made of it later fits, too */
         return uni_fail(UNI_MEMORY, "an embedding of %lld cells x %lld dimensions is more than any machine can hold; use fewer",
                         (long long)n_cells, (long long)n_dims);

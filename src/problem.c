@@ -86,6 +86,7 @@ int uni_problem_open(struct uni_cells_sorted *c, struct uni_warnings *warnings, 
     p->D = n_dims;
     p->V = n_batches;
     p->single = o->precision == UNI_SINGLE;
+    p->device = o->device;
     p->threads = o->threads;
     p->cancel = o->cancel;
 
@@ -127,7 +128,7 @@ int uni_problem_settle(struct uni_cells_sorted *c, const struct uni_options *o, 
 int64_t uni_problem_bytes(const struct uni_cells_sorted *c)
 {
     const struct uni_problem *p = &c->problem;
-    return c->tables.bytes + 8 * (p->G * p->Q + 1) + 8 * p->N_all + p->G * (8 + 4 * p->V) + 4 * p->N * (p->X + c->weighted);
+    return c->tables.bytes + 8 * (p->G * p->Q + 1) + 4 * p->N_all + p->G * (8 + 4 * p->V) + 4 * p->N * (p->X + c->weighted);
 }
 
 /* A fresh order of the blocks for every Q cells of a group: each block gets one of them, so blocks are equally large and a fair
@@ -175,7 +176,7 @@ enum { MOST_PARTS = 64, PART_CELLS = 65536, PART_CELLS_A_GROUP = 75 }; /* at lea
 
 struct sorting {
     const struct uni_cells_sorted *c;
-    int64_t *row;
+    uint32_t *row;
     int64_t parts;
     int64_t *before;      /* (parts,G + 1) cells of every group, and skipped ones: of the part, then of those before it */
     struct place *places; /* (parts,G) */
@@ -227,13 +228,13 @@ static void place_part(void *context, int64_t part, int thread)
     for (int64_t i = p->N_all * part / s->parts; i < p->N_all * (part + 1) / s->parts; i++) {
         int64_t g = s->c->cell_group[i];
         if (g < 0) {
-            s->row[skipped++] = i;
+            s->row[skipped++] = (uint32_t)i;
             continue;
         }
         struct place *at = &places[g];
         if (at->slot == 0)
             draw_blocks(blocks + g * p->Q, p->Q, s->seed, g, at->chunk);
-        s->row[p->piece[g * p->Q + blocks[g * p->Q + at->slot]] + at->chunk] = i;
+        s->row[p->piece[g * p->Q + blocks[g * p->Q + at->slot]] + at->chunk] = (uint32_t)i;
         if (++at->slot == p->Q) {
             at->slot = 0;
             at->chunk++;
@@ -287,7 +288,7 @@ int uni_problem_sort(struct uni_cells_sorted *c, const struct uni_options *o)
     TRY(uni_arena_open(&c->rows, list, 4, "the order of the cells"));
     TRY(uni_arena_open(&work, temporary, 3, "sorting the cells"));
     cut_pieces((int64_t *)(uintptr_t)p->piece, c, s.blocks, s.seed);
-    s.row = (int64_t *)(uintptr_t)p->row;
+    s.row = (uint32_t *)(uintptr_t)p->row;
     TRY(place_rows(&s));
     uni_arena_close(&c->groups); /* the rows say it now */
     TRY(sort_per_cell(c, o));

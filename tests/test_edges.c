@@ -256,6 +256,8 @@ static void sizes_that_do_not_fit_are_refused(void **state)
     batch.n_cells = 60;
     m.n_cells = batch.n_cells = 1;
     REFUSE(1, UNI_INPUT, "1 cell", "at least 2");
+    m.n_cells = batch.n_cells = INT64_C(1) << 32;
+    REFUSE(1, UNI_INPUT, "4294967296 cells", "4294967295 at most");
     m.n_cells = batch.n_cells = 0;
     REFUSE(1, UNI_INPUT, "0 cells", "at least 2");
     m.n_cells = batch.n_cells = -5;

@@ -32,7 +32,7 @@ static struct uni_shape shape_of(const struct uni_problem *p, const struct uni_c
     s.a = (float)p->penalty_scale;
     s.b = (float)p->penalty_add;
     s.add = p->add_penalties;
-    s.Kb = up(p->K, 8) < s.Kv ? up(p->K, 8) : s.Kv;
+    s.Kb = up(p->K, 4);
     s.single = p->single;
     s.shift = p->single;
     for (int64_t i = 0; p->sigma && i < p->K; i++)

@@ -63,7 +63,7 @@ INLINE void base_of_rows(const int CELLS, const struct uni_shape *s, const float
                          const float *weight, float *sum, const int single)
 {
     const int64_t Kv = s->Kv, whole = s->Kb / WIDTH * WIDTH, row_bytes = s->Kb * (single ? 4 : 2);
-    const int rest = whole < s->Kb;
+    const lanes_t rest = lanes_beyond(s->Kb);
     for (int64_t k = 0; k < Kv; k += WIDTH) {
         vf part = load(sum + k);
 #pragma GCC unroll 4
@@ -72,7 +72,7 @@ INLINE void base_of_rows(const int CELLS, const struct uni_shape *s, const float
             if (k < whole)
                 base_put_whole(base + c * row_bytes, k, b, single);
             else if (rest)
-                base_put_part(base + c * row_bytes, k, b, single);
+                base_put_part(base + c * row_bytes, k, b, rest, single);
             part += weight ? b * weight[c] : b;
         }
         store(sum + k, part);

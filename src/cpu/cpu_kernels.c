@@ -198,7 +198,7 @@ INLINE void sweep_rows(const int CELLS, const struct uni_shape *s, const void *b
     const void *row[4];
     vf sum[4] = {{0}, {0}, {0}, {0}}, weight[4] = {{0}, {0}, {0}, {0}};
     const int64_t whole = s->Kb / WIDTH * WIDTH; /* stores may alias the shape */
-    const int rest = whole < s->Kb;
+    const lanes_t rest = lanes_beyond(s->Kb);
 #pragma GCC unroll 4
     for (int c = 0; c < CELLS; c++)
         row[c] = base_row(s, base, first + c, single);
@@ -216,7 +216,7 @@ INLINE void sweep_rows(const int CELLS, const struct uni_shape *s, const void *b
         vf p = load(P + whole), sp = fit ? load(sP + whole) : p;
 #pragma GCC unroll 4
         for (int c = 0; c < CELLS; c++) {
-            vf b = base_part(row[c], whole, single);
+            vf b = base_part(row[c], whole, rest, single);
             sum[c] += b * p;
             if (fit)
                 weight[c] += b * sp;
@@ -243,7 +243,7 @@ INLINE void sweep_rows(const int CELLS, const struct uni_shape *s, const void *b
         vf g = load(G + whole);
 #pragma GCC unroll 4
         for (int c = 0; c < CELLS; c++)
-            g += base_part(row[c], whole, single) * inverse[c];
+            g += base_part(row[c], whole, rest, single) * inverse[c];
         store(G + whole, g);
     }
 }
@@ -341,7 +341,7 @@ static void moments(const struct uni_shape *s, const struct uni_run *run, const 
 }
 
 /* Rows of dst lie far apart: the next tile's are asked for before this one's are made. */
-INLINE void fetch_rows(const float *dst, const int64_t *row, int64_t n, int64_t columns)
+INLINE void fetch_rows(const float *dst, const uint32_t *row, int64_t n, int64_t columns)
 {
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < columns + 15; j += 16)
@@ -349,7 +349,7 @@ INLINE void fetch_rows(const float *dst, const int64_t *row, int64_t n, int64_t 
 }
 
 static void correct(const struct uni_shape *s, const struct uni_run *run, const float *P, const float *minus_W,
-                    const int64_t *row, float *dst, float *scratch)
+                    const uint32_t *row, float *dst, float *scratch)
 {
     float *z = scratch + MOST_TILE * s->Kv, squares[TILE];
     struct uni_shape exact = *s; /* the result is float32's, whatever the way there was */
@@ -366,7 +366,7 @@ static void correct(const struct uni_shape *s, const struct uni_run *run, const 
     }
 }
 
-static void assignments(const struct uni_shape *s, const struct uni_run *run, const float *P, const int64_t *row, float *dst,
+static void assignments(const struct uni_shape *s, const struct uni_run *run, const float *P, const uint32_t *row, float *dst,
                         float *scratch)
 {
     float inverse[TILE];

@@ -119,10 +119,10 @@ struct uni_cpu_kernels {
     void (*fit)(const struct uni_shape *, const struct uni_run *, const float *P, const float *sigma, double *fit,
                 float *scratch);
     /* dst[row[i]] = Z - R W, rows of D; row NULL: dst[i], which may be Z itself */
-    void (*correct)(const struct uni_shape *, const struct uni_run *, const float *P, const float *minus_W, const int64_t *row,
+    void (*correct)(const struct uni_shape *, const struct uni_run *, const float *P, const float *minus_W, const uint32_t *row,
                     float *dst, float *scratch);
     /* dst[row[i]] = R, rows of K */
-    void (*assignments)(const struct uni_shape *, const struct uni_run *, const float *P, const int64_t *row, float *dst,
+    void (*assignments)(const struct uni_shape *, const struct uni_run *, const float *P, const uint32_t *row, float *dst,
                         float *scratch);
     /* sum sigma R ln R */
     double (*entropy)(const struct uni_shape *, const struct uni_run *, const float *P, const float *sigma, float *scratch);

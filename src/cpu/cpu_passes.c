@@ -214,7 +214,7 @@ static void read_task(void *context, int64_t task, int thread)
         struct uni_run run = uni_cpu_run(c, i);
         const struct uni_piece *piece = &c->layout.piece[c->layout.run[i].piece];
         const float *P = uni_cpu_run_P(c, i);
-        const int64_t *row = c->p->row + c->layout.run[i].first;
+        const uint32_t *row = c->p->row + c->layout.run[i].first;
         if (c->what == UNI_CELLS_R) {
             c->kernels->assignments(&c->shape, &run, P, row, c->dst, scratch);
         } else if (c->what == UNI_CELLS_BLOCK) {

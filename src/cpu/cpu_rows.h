@@ -5,15 +5,21 @@
 
 /* ---- rows of base -------------------------------------------------------------------------------------------------------- */
 
-/* A vector of a base row. The row's last may be half a vector, and what lies behind it belongs to the next cell. */
+/* A vector of a base row. The row's last may be a part of one, and what lies behind it belongs to the next cell. */
 INLINE vf base_whole(const void *row, int64_t k, int single)
 {
     return single ? load((const float *)row + k) : half_load((const uint16_t *)row + k);
 }
 
-INLINE vf base_part(const void *row, int64_t k, int single)
+/* The lanes of a row's last vector, 0 where all its vectors are whole. */
+INLINE lanes_t lanes_beyond(int64_t Kb)
 {
-    return single ? load_low((const float *)row + k) : half_load_low((const uint16_t *)row + k);
+    return (lanes_t)((1u << Kb % WIDTH) - 1);
+}
+
+INLINE vf base_part(const void *row, int64_t k, lanes_t lanes, int single)
+{
+    return single ? load_part((const float *)row + k, lanes) : half_load_part((const uint16_t *)row + k, lanes);
 }
 
 INLINE void base_put_whole(void *row, int64_t k, vf v, int single)
@@ -24,17 +30,17 @@ INLINE void base_put_whole(void *row, int64_t k, vf v, int single)
         half_store((uint16_t *)row + k, v);
 }
 
-INLINE void base_put_part(void *row, int64_t k, vf v, int single)
+INLINE void base_put_part(void *row, int64_t k, vf v, lanes_t lanes, int single)
 {
     if (single)
-        store_low((float *)row + k, v);
+        store_part((float *)row + k, v, lanes);
     else
-        half_store_low((uint16_t *)row + k, v);
+        half_store_part((uint16_t *)row + k, v, lanes);
 }
 
 INLINE vf base_vector(const struct uni_shape *s, const void *row, int64_t k, int single)
 {
-    return k + WIDTH <= s->Kb ? base_whole(row, k, single) : base_part(row, k, single);
+    return k + WIDTH <= s->Kb ? base_whole(row, k, single) : base_part(row, k, lanes_beyond(s->Kb), single);
 }
 
 INLINE const void *base_row(const struct uni_shape *s, const void *base, int64_t i, int single)
@@ -58,7 +64,8 @@ INLINE void weighted_rows(const int CELLS, const struct uni_shape *s, const void
 {
     const void *row[4];
     vf sum[4] = {{0}, {0}, {0}, {0}};
-    const int64_t Kv = s->Kv, Kb = s->Kb, whole = Kb / WIDTH * WIDTH; /* stores may alias the shape */
+    const int64_t Kv = s->Kv, whole = s->Kb / WIDTH * WIDTH; /* stores may alias the shape */
+    const lanes_t rest = lanes_beyond(s->Kb);
 #pragma GCC unroll 4
     for (int c = 0; c < CELLS; c++)
         row[c] = base_row(s, base, first + c, single);
@@ -71,11 +78,11 @@ INLINE void weighted_rows(const int CELLS, const struct uni_shape *s, const void
             sum[c] += r;
         }
     }
-    if (whole < Kb) {
+    if (rest) {
         vf p = load(P + whole);
 #pragma GCC unroll 4
         for (int c = 0; c < CELLS; c++) {
-            vf r = base_part(row[c], whole, single) * p;
+            vf r = base_part(row[c], whole, rest, single) * p;
             store(T + c * Kv + whole, r);
             sum[c] += r;
         }
@@ -110,16 +117,17 @@ INLINE v4 damped_share(const int CELLS, const struct uni_shape *s, const void *c
                        const int single)
 {
     const int64_t whole = s->Kb / WIDTH * WIDTH;
+    const lanes_t rest = lanes_beyond(s->Kb);
     vf sum[4] = {{0}, {0}, {0}, {0}};
     for (int64_t k = 0; k < whole; k += WIDTH) {
         vf p = P ? load(P + k) : splat(1);
         for (int c = 0; c < CELLS; c++)
             sum[c] += base_whole(row[c], k, single) * p;
     }
-    if (whole < s->Kb) {
+    if (rest) {
         vf p = P ? load(P + whole) : splat(1);
         for (int c = 0; c < CELLS; c++)
-            sum[c] += base_part(row[c], whole, single) * p;
+            sum[c] += base_part(row[c], whole, rest, single) * p;
     }
     return reciprocal4(add_across4(sum[0], sum[1], sum[2], sum[3])) * share;
 }

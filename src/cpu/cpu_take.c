@@ -65,7 +65,8 @@ static void exchange(float *row, float **hand, float **spare, int64_t D)
 static void walk_task(void *context, int64_t task, int thread)
 {
     struct uni_cpu *c = context;
-    const int64_t D = c->shape.D, *row = c->p->row, first = task * AT_ONCE, holes = uni_cpu_holes(c->p);
+    const uint32_t *row = c->p->row;
+    const int64_t D = c->shape.D, first = task * AT_ONCE, holes = uni_cpu_holes(c->p);
     int64_t at[AT_ONCE], n = holes - first < AT_ONCE ? holes - first : AT_ONCE;
     float *hand[AT_ONCE], *spare = uni_cpu_scratch(c, thread);
     for (int64_t i = 0; i < n; i++) {
@@ -93,7 +94,8 @@ static void walk_task(void *context, int64_t task, int thread)
 /* The cycles without a hole, one row in hand. */
 static void walk_the_rest(const struct uni_cpu *c)
 {
-    const int64_t N = c->p->N_all, D = c->shape.D, *row = c->p->row;
+    const uint32_t *row = c->p->row;
+    const int64_t N = c->p->N_all, D = c->shape.D;
     float *hand = uni_cpu_scratch(c, 0), *spare = hand + D;
     for (int64_t start = 0; start < N; start++) {
         if (placed(c)[start] || row[start] == start)

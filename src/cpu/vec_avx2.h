@@ -29,4 +29,27 @@ INLINE void half_store(uint16_t *at, vf v)
     _mm_storeu_si128((__m128i *)(void *)at, _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-#include "vec_whole.h"
+/* The first 4 lanes of a vector, as a base row is a multiple of 4 long; the others are zero. */
+INLINE vf half_load_part(const uint16_t *at, lanes_t lanes)
+{
+    (void)lanes;
+    return (vf)_mm256_cvtph_ps(_mm_loadl_epi64((const __m128i *)(const void *)at));
+}
+
+INLINE vf load_part(const float *at, lanes_t lanes)
+{
+    (void)lanes;
+    return (vf)_mm256_zextps128_ps256(_mm_loadu_ps(at));
+}
+
+INLINE void half_store_part(uint16_t *at, vf v, lanes_t lanes)
+{
+    (void)lanes;
+    _mm_storel_epi64((__m128i *)(void *)at, _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT));
+}
+
+INLINE void store_part(float *at, vf v, lanes_t lanes)
+{
+    (void)lanes;
+    _mm_storeu_ps(at, _mm256_castps256_ps128((__m256)v));
+}

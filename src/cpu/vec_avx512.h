@@ -31,23 +31,23 @@ INLINE void half_store(uint16_t *at, vf v)
     _mm256_storeu_si256((__m256i *)(void *)at, _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-/* The lower half of a vector; the upper is zero. */
-INLINE vf half_load_low(const uint16_t *at)
+/* The first lanes of a vector; the others are zero. */
+INLINE vf half_load_part(const uint16_t *at, lanes_t lanes)
 {
-    return (vf)_mm512_zextps256_ps512(_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)at)));
+    return (vf)_mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes, at));
 }
 
-INLINE vf load_low(const float *at)
+INLINE vf load_part(const float *at, lanes_t lanes)
 {
-    return (vf)_mm512_zextps256_ps512(_mm256_loadu_ps(at));
+    return (vf)_mm512_maskz_loadu_ps(lanes, at);
 }
 
-INLINE void half_store_low(uint16_t *at, vf v)
+INLINE void half_store_part(uint16_t *at, vf v, lanes_t lanes)
 {
-    _mm_storeu_si128((__m128i *)(void *)at, _mm256_cvtps_ph(_mm512_castps512_ps256((__m512)v), _MM_FROUND_TO_NEAREST_INT));
+    _mm256_mask_storeu_epi16(at, lanes, _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-INLINE void store_low(float *at, vf v)
+INLINE void store_part(float *at, vf v, lanes_t lanes)
 {
-    _mm256_storeu_ps(at, _mm512_castps512_ps256((__m512)v));
+    _mm512_mask_storeu_ps(at, lanes, (__m512)v);
 }

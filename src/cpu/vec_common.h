@@ -17,6 +17,8 @@ typedef float vf_at __attribute__((vector_size(WIDTH * 4), aligned(4), may_alias
 typedef double vd_at __attribute__((vector_size(WIDTH * 8), aligned(8), may_alias));
 #define INLINE static inline __attribute__((always_inline))
 
+typedef uint16_t lanes_t; /* a bit for each lane of a vector */
+
 INLINE vf load(const float *at)
 {
     return *(const vf_at *)at;

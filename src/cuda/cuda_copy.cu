@@ -152,7 +152,7 @@ int uni_cuda_each(struct uni_backend *b, int64_t n, void (*task)(void *, int64_t
 static void gather(const struct mover *m, float *to, int64_t from, int64_t n)
 {
     const struct uni_cuda_view *v = &m->c->v;
-    const int64_t *row = m->c->p->row + from;
+    const uint32_t *row = m->c->p->row + from;
     const struct uni_matrix *s = m->source;
     int plain = s->dtype == UNI_FLOAT32 && s->col_stride == 4;
     for (int64_t i = 0; i < n; i++, to += v->Dz) {
