@@ -17,7 +17,6 @@
  */
 #include "neighbours.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -61,6 +60,14 @@ static int64_t tile_of(const struct uni_near_job *job, int64_t D, int64_t thread
     return tile < share ? tile : share;
 }
 
+/* Entries of a device's list: the query itself, its k nearest, and some for those whose products say about as much. */
+static int64_t list_of(int64_t k)
+{
+    enum { SOME = 16 };
+    int64_t least = k + 1 + SOME;
+    return least <= UNI_NEAR_MOST / 2 ? UNI_NEAR_MOST / 2 : least <= UNI_NEAR_MOST ? UNI_NEAR_MOST : 0;
+}
+
 static void set_sizes(struct uni_neighbours *s, const struct uni_near_job *job, int64_t threads)
 {
     *s = (struct uni_neighbours){.job = *job, .N = job->plain->n_cells, .D = job->plain->n_dims, .k = job->k, .threads = threads};
@@ -71,13 +78,15 @@ static void set_sizes(struct uni_neighbours *s, const struct uni_near_job *job, 
     s->n_panels = parts(s->N, NEAR_CELLS);
     for (s->stride = STRIDE_MOST; s->stride > STRIDE_LEAST && s->N / s->stride < 8 * s->k;)
         s->stride /= 2;
-    s->n_coarse = s->N / s->stride > 4 * s->k ? parts(parts(s->N, s->stride), NEAR_CELLS) : 0;
+    s->R = job->device ? list_of(s->k) : 0;
+    s->n_coarse = !s->R && s->N / s->stride > 4 * s->k ? parts(parts(s->N, s->stride), NEAR_CELLS) : 0;
 }
 
-enum { ARRAYS = 15 };
+enum { ARRAYS = 17 };
 static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_neighbours *s)
 {
     int64_t panel = (s->D + 1) * NEAR_CELLS, rows = s->threads * s->tile;
+    int64_t batch = !s->R ? 0 : s->job.n_queries < UNI_NEAR_BATCH ? s->job.n_queries : UNI_NEAR_BATCH;
     const struct uni_array_row all[ARRAYS] = {
         UNI_ARRAY(s->panels, s->n_panels * panel),
         UNI_ARRAY(s->coarse, s->n_coarse * panel),
@@ -94,6 +103,8 @@ static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_neighbours
         UNI_ARRAY(s->lows, rows),
         UNI_ARRAY(s->near, rows * s->k),
         UNI_ARRAY(s->have, rows),
+        UNI_ARRAY(s->batch_query, batch * s->D),
+        UNI_ARRAY(s->listed, batch * s->R),
     };
     memcpy(list, all, sizeof all);
 }
@@ -163,14 +174,13 @@ static int centre_cells(struct uni_neighbours *s)
     return err;
 }
 
-static double margin(int64_t D)
+double uni_near_margin(int64_t D)
 {
     double u = 0x1p-24, terms = (double)D + 1;
     return 2 * terms * u / (1 - terms * u) + 10 * u;
 }
 
-/* times y of a cell, entries step apart; returns |y|^2. */
-static double place(const struct uni_neighbours *s, int64_t cell, float *to, int64_t step, float times)
+double uni_near_place(const struct uni_neighbours *s, int64_t cell, float *to, int64_t step, float times)
 {
     double square = 0;
     for (int64_t d = 0; d < s->D; d++) {
@@ -186,7 +196,7 @@ static void pack(const struct uni_neighbours *s, float *panel, int64_t first, in
     for (int64_t c = 0; c < NEAR_CELLS; c++) {
         int64_t cell = (first + c) * step;
         if (cell < s->N)
-            panel[c] = (float)(-(1 - margin(s->D)) * place(s, cell, panel + NEAR_CELLS + c, NEAR_CELLS, 1));
+            panel[c] = (float)(-(1 - uni_near_margin(s->D)) * uni_near_place(s, cell, panel + NEAR_CELLS + c, NEAR_CELLS, 1));
         else
             panel[c] = -HUGE_VALF; /* never reaches a limit */
     }
@@ -226,6 +236,8 @@ int uni_neighbours_open(struct uni_neighbours *s, const struct uni_near_job *job
     }
     TRY(centre_cells(s));
     TRY(uni_pool_run(pool, pack_panel, s, s->n_panels + s->n_coarse));
+    if (s->R)
+        TRY(job->device->open(&s->device_state, job->device_number, s->panels, s->n_panels, s->D, s->R));
 done:
     if (err)
         uni_neighbours_close(s);
@@ -234,187 +246,10 @@ done:
 
 void uni_neighbours_close(struct uni_neighbours *s)
 {
+    if (s->device_state)
+        s->job.device->close(s->device_state);
     uni_pool_close(s->pool);
     uni_arena_close(&s->arena);
     s->pool = NULL;
-}
-
-/* ---- search ---------------------------------------------------------------------------------------------------------------- */
-
-/* The queries of a task, and its thread's memory. */
-struct tile {
-    int64_t first, n; /* queries */
-    struct uni_near near;
-    int64_t step; /* cells are found by number / step */
-    float *query, *limit, *low;
-    double *square;
-    int64_t *looked, *lows, *have;
-    struct uni_near_cell *best;
-};
-
-static int64_t cell_of(const struct uni_neighbours *s, int64_t query)
-{
-    return s->job.query ? s->job.query[query] : query;
-}
-
-static struct tile tile_open(const struct uni_neighbours *s, int64_t task, int thread)
-{
-    int64_t first = task * s->tile, rest = s->job.n_queries - first, at = thread * s->tile;
-    struct tile t = {.first = first,
-                     .n = rest < s->tile ? rest : s->tile,
-                     .query = s->query + at * s->D,
-                     .limit = s->limit + at,
-                     .low = s->low + at * s->k,
-                     .square = s->square + at,
-                     .looked = s->looked + at,
-                     .lows = s->lows + at,
-                     .have = s->have + at,
-                     .best = s->near + at * s->k};
-    t.near = (struct uni_near){.D = s->D,
-                               .M = up(t.n, NEAR_ROWS),
-                               .query = t.query,
-                               .limit = t.limit,
-                               .doubt = (float)(2.000001 * margin(s->D) / (1 - margin(s->D))),
-                               .found = s->found + at * s->room,
-                               .count = s->count + at,
-                               .room = s->room};
-    for (int64_t i = 0; i < t.near.M; i++) {
-        t.lows[i] = t.have[i] = t.looked[i] = t.near.count[i] = 0;
-        t.limit[i] = i < t.n ? -FLT_MAX : HUGE_VALF; /* all cells reach it; none does */
-        if (i < t.n)
-            t.square[i] = place(s, cell_of(s, first + i), t.query + i * s->D, 1, 2);
-        else
-            memset(t.query + i * s->D, 0, (size_t)s->D * sizeof *t.query);
-    }
-    return t;
-}
-
-/* In eight sums side by side, else each addition would wait for the one before. */
-#define SQUARE(name, type)                                                                                                       \
-    static double name(const void *x, const void *y, int64_t D)                                                                  \
-    {                                                                                                                            \
-        const type *a = x, *b = y;                                                                                               \
-        double part[8] = {0};                                                                                                    \
-        int64_t whole = D / 8 * 8;                                                                                               \
-        for (int64_t d = 0; d < whole; d += 8)                                                                                   \
-            for (int i = 0; i < 8; i++) {                                                                                        \
-                double off = (double)a[d + i] - (double)b[d + i];                                                                \
-                part[i] += off * off;                                                                                            \
-            }                                                                                                                    \
-        for (int64_t d = whole; d < D; d++) {                                                                                    \
-            double off = (double)a[d] - (double)b[d];                                                                            \
-            part[d - whole] += off * off;                                                                                        \
-        }                                                                                                                        \
-        return ((part[0] + part[4]) + (part[1] + part[5])) + ((part[2] + part[6]) + (part[3] + part[7]));                        \
-    }
-SQUARE(square_of_floats, float)
-SQUARE(square_of_doubles, double)
-
-static double square_of(const struct uni_neighbours *s, int64_t a, int64_t b)
-{
-    const char *x = s->rows + a * s->row_stride, *y = s->rows + b * s->row_stride;
-    return s->wide ? square_of_doubles(x, y, s->D) : square_of_floats(x, y, s->D);
-}
-
-static void fetch_row(const struct uni_neighbours *s, int64_t cell)
-{
-    const char *row = s->rows + cell * s->row_stride;
-    for (int64_t byte = 0; byte < s->D * (s->wide ? 8 : 4); byte += 64)
-        __builtin_prefetch(row + byte);
-}
-
-/* The limit rises to this, less what rounding it and products that underflow may make. */
-static void raise_limit(const struct uni_neighbours *s, float *limit, double to)
-{
-    float least = (float)(to - fabs(to) * 0x1p-22 - ((double)s->D + 4) * 0x1p-140);
-    *limit = least > *limit ? least : *limit;
-}
-
-/* Looks at the cells found since the last time, and lets go those that cannot be among the nearest. */
-static void tighten(const struct uni_neighbours *s, struct tile *t, int64_t row)
-{
-    struct uni_found *found = t->near.found + row * s->room;
-    const int64_t self = cell_of(s, t->first + row), count = t->near.count[row], seen_before = t->step == 1 && s->n_coarse;
-    int64_t n = t->looked[row];
-    float *low = t->low + row * s->k;
-    double doubt = 2 * margin(s->D) * t->square[row];
-    for (int64_t i = n; i < count; i++) {
-        struct uni_found f = found[i];
-        f.cell *= t->step;
-        if (f.score < t->limit[row] || f.cell == self || (seen_before && f.cell % s->stride == 0))
-            continue;
-        found[n++] = f;
-        uni_high_add(low, &t->lows[row], s->k, f.low);
-        if (t->lows[row] == s->k)
-            raise_limit(s, &t->limit[row], (double)low[0] - doubt);
-    }
-    int64_t kept = 0;
-    for (int64_t i = 0; i < n; i++)
-        if (found[i].score >= t->limit[row])
-            found[kept++] = found[i];
-    t->near.count[row] = t->looked[row] = kept;
-}
-
-/* Measures what has been found. seen: all cells before this one have been looked at. */
-static void measure(const struct uni_neighbours *s, struct tile *t, int64_t row, int64_t seen)
-{
-    const struct uni_found *found = t->near.found + row * s->room;
-    const int64_t self = cell_of(s, t->first + row), count = t->near.count[row];
-    struct uni_near_cell *best = t->best + row * s->k;
-    for (int64_t i = 0; i < count; i++)
-        fetch_row(s, found[i].cell);
-    for (int64_t i = 0; i < count; i++)
-        uni_near_add(best, &t->have[row], s->k, (struct uni_near_cell){square_of(s, self, found[i].cell), found[i].cell});
-    t->near.count[row] = t->looked[row] = 0;
-    if (t->have[row] < s->k)
-        return;
-    if (best->square == 0 && best->cell < seen) {
-        t->limit[row] = HUGE_VALF; /* k cells in the same place, and those to come have higher numbers */
-        return;
-    }
-    double square = best->square * (1 + ((double)s->D + 4) * 0x1p-52) * s->scale * s->scale;
-    raise_limit(s, &t->limit[row], (1 - margin(s->D)) * t->square[row] - square);
-}
-
-/* Holds all panels against the tile. */
-static void scan(const struct uni_neighbours *s, struct tile *t, const float *panels, int64_t n_panels, int64_t step)
-{
-    const volatile int *cancel = s->job.cancel;
-    t->step = step;
-    for (int64_t p = 0; p < n_panels && !(cancel && *cancel); p++) {
-        t->near.panel = panels + p * (s->D + 1) * NEAR_CELLS;
-        t->near.first = p * NEAR_CELLS;
-        s->kernels->find_near(&t->near);
-        for (int64_t row = 0; row < t->n; row++) {
-            if (t->near.count[row] <= s->room - NEAR_CELLS)
-                continue;
-            tighten(s, t, row);
-            if (t->near.count[row] > s->room - 2 * NEAR_CELLS)
-                measure(s, t, row, step == 1 ? (p + 1) * NEAR_CELLS : 0);
-        }
-    }
-    for (int64_t row = 0; row < t->n; row++)
-        tighten(s, t, row);
-}
-
-static void search(void *context, int64_t task, int thread)
-{
-    struct uni_neighbours *s = context;
-    const volatile int *cancel = s->job.cancel;
-    struct tile t = tile_open(s, task, thread);
-    scan(s, &t, s->coarse, s->n_coarse, s->stride);
-    scan(s, &t, s->panels, s->n_panels, 1);
-    for (int64_t row = 0; row < t.n && !(cancel && *cancel); row++) {
-        measure(s, &t, row, s->N);
-        uni_near_sort(t.best + row * s->k, s->k);
-        s->each(s->context, t.first + row, t.best + row * s->k, thread);
-    }
-}
-
-int uni_neighbours_find(struct uni_neighbours *s,
-                        void (*each)(void *context, int64_t i, const struct uni_near_cell *near, int thread), void *context)
-{
-    s->each = each;
-    s->context = context;
-    return uni_pool_run(s->pool, search, s, parts(s->job.n_queries, s->tile));
+    s->device_state = NULL;
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "../arena.h"
+#include "near_device.h"
 #include "unisono.h"
 
 struct uni_near_cell {
@@ -27,6 +28,8 @@ struct uni_near_job {
     const int64_t *query; /* (n_queries) cells; NULL: all of them */
     int64_t threads;      /* 0: the CPUs that this process may use */
     const volatile int *cancel;
+    const struct uni_near_device *device; /* or NULL. Used for as many neighbours as its lists have room for */
+    int64_t device_number;
 };
 
 struct uni_neighbours {
@@ -59,6 +62,13 @@ struct uni_neighbours {
     struct uni_near_cell *near; /* k: the nearest that have been measured, the farthest of them first, */
     int64_t *have;              /* 1: and how many */
 
+    /* with a device */
+    void *device_state;
+    int64_t R;                      /* entries of a list; 0: the device is not used */
+    float *batch_query;             /* (batch,D) */
+    struct uni_near_listed *listed; /* (batch,R) */
+    int64_t batch, batch_end;       /* the queries under way */
+
     void (*each)(void *context, int64_t i, const struct uni_near_cell *near, int thread);
     void *context;
 };
@@ -73,6 +83,13 @@ int uni_neighbours_open(struct uni_neighbours *, const struct uni_near_job *);
 int uni_neighbours_find(struct uni_neighbours *,
                         void (*each)(void *context, int64_t i, const struct uni_near_cell *near, int thread), void *context);
 void uni_neighbours_close(struct uni_neighbours *); /* safe after a failed open */
+
+/* ---- what the search (near_search.c) needs of the cells */
+
+/* m of neighbours.c */
+double uni_near_margin(int64_t D);
+/* times y of a cell, entries step apart; returns |y|^2. */
+double uni_near_place(const struct uni_neighbours *, int64_t cell, float *to, int64_t step, float times);
 
 /* ---- near_heap.c: the best k so far as a heap, whose first entry is the worst of them */
 
