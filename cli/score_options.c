@@ -5,12 +5,14 @@
 
 #include "score.h"
 
-enum { BATCH, LABEL, META, BASIS, OUTPUT, SAMPLE, ALL, PERPLEXITY, SEED, THREADS, JSON, OVERWRITE, QUIET, HELP };
+enum { BATCH, LABEL, META, BASIS, OUTPUT, SAMPLE, ALL, PERPLEXITY, SEED, THREADS, BACKEND, DEVICE, JSON, OVERWRITE, QUIET, HELP };
 enum { N_OPTIONS = HELP + 1, TEXT = 32 };
+
+static const char *const backends[] = {[UNI_BACKEND_AUTO] = "auto", [UNI_BACKEND_CPU] = "cpu", [UNI_BACKEND_CUDA] = "cuda"};
 
 struct table {
     struct argument rows[N_OPTIONS + 1];
-    char sample[TEXT], perplexity[TEXT], seed[TEXT], threads[TEXT];
+    char sample[TEXT], perplexity[TEXT], seed[TEXT], threads[TEXT], device[TEXT];
 };
 
 /* The defaults that help shows are those of a live struct, so they cannot differ from what a run does. */
@@ -22,6 +24,7 @@ static void table_fill(struct table *t)
     snprintf(t->perplexity, TEXT, "%g", o.perplexity);
     snprintf(t->seed, TEXT, "%lld", (long long)o.seed);
     snprintf(t->threads, TEXT, "%lld", (long long)o.threads);
+    snprintf(t->device, TEXT, "%lld", (long long)o.device);
     const struct argument rows[N_OPTIONS + 1] = {
         {"batch", 0, BATCH, "COLUMN", NULL, NULL, "column with batch labels (iLISI); repeat for several"},
         {"label", 0, LABEL, "COLUMN", NULL, NULL, "column with cell types (cLISI); repeat for several"},
@@ -34,6 +37,8 @@ static void table_fill(struct table *t)
         {"perplexity", 0, PERPLEXITY, "X", "> 1", t->perplexity, "effective number of neighbours"},
         {"seed", 0, SEED, "N", "any whole number", t->seed, "of the sample"},
         {"threads", 0, THREADS, "N", "0 to 4096", t->threads, "0: the CPUs that this process may use"},
+        {"backend", 0, BACKEND, "NAME", "auto, cpu, cuda", backends[o.backend], "what goes through all cells; the same values"},
+        {"device", 0, DEVICE, "N", "0 to 1023", t->device, "of several cards the one that backend cuda uses"},
         {"json", 0, JSON, NULL, NULL, NULL, "print JSON, not a table"},
         {"overwrite", 'f', OVERWRITE, NULL, NULL, NULL, "overwrite files and columns that exist"},
         {"quiet", 'q', QUIET, NULL, NULL, NULL, "no notes on stderr"},
@@ -81,6 +86,16 @@ static int add_basis(struct score_options *o, const char *name)
     return EXIT_DONE;
 }
 
+static int set_backend(struct score_options *o, const char *name)
+{
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(name, backends[i])) {
+            o->lisi.backend = i;
+            return EXIT_DONE;
+        }
+    return say_usage("--backend %s: it must be auto, cpu or cuda", name);
+}
+
 static int set(void *user, const struct argument *option, const char *value)
 {
     struct score_options *o = user;
@@ -107,6 +122,10 @@ static int set(void *user, const struct argument *option, const char *value)
         return argument_whole(option, value, INT64_MIN, INT64_MAX, &o->lisi.seed);
     case THREADS:
         return argument_whole(option, value, 0, 4096, &o->lisi.threads);
+    case BACKEND:
+        return set_backend(o, value);
+    case DEVICE:
+        return argument_whole(option, value, 0, 1023, &o->lisi.device);
     case META:
         o->meta = value;
         break;

@@ -412,8 +412,11 @@ struct uni_lisi_options {
     uni_lisi_progress_fn progress; /* or NULL */
     void *progress_user;
 };
+    int backend;    /* of enum uni_backend_kind: what goes through all cells for the nearest. The same bytes. auto: a card, if there is
+                       work for a second and one that can do it */
+    int64_t device; /* of several cards the one that backend cuda uses, from 0 */
 
-/* Perplexity 30, 20,000 cells, seed 0. size: sizeof(struct uni_lisi_options). */
+/* Perplexity 30, 20,000 cells, seed 0, the CPU. size: sizeof(struct uni_lisi_options). */
 UNI_API void uni_lisi_options_init(struct uni_lisi_options *options, size_t size);
 
 struct uni_lisi_plan {
@@ -436,7 +439,7 @@ struct uni_lisi_score {
 UNI_API UNI_MUST_USE int uni_lisi_plan(struct uni_lisi_plan *plan, const struct uni_matrix *embedding, const struct uni_batch *labels,
                                        int n_labels, const struct uni_lisi_options *options);
 
-/* LISI of n_labels labellings at once, which costs hardly more than one; on the CPU. values (n_labels, n_sampled), cells (n_sampled) those
+/* LISI of n_labels labellings at once, which costs hardly more than one. values (n_labels, n_sampled), cells (n_sampled) those
    looked at, in rising order, scores (n_labels); n_sampled as the plan says. Each may be NULL. Nothing of the caller's is kept. On failure
    values is filled with NaN. Embedding: as in uni_open, of 5 cells or more, at most 1,000,000 dimensions. */
 UNI_API UNI_MUST_USE int uni_lisi(const struct uni_matrix *embedding, const struct uni_batch *labels, int n_labels,

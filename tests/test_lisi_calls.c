@@ -31,6 +31,11 @@ static void p120_bad_input_is_one_sentence(void **state)
     o = every_cell(30);
     o.sample = -3;
     assert_refused(UNI_OPTION, &m, &b, 1, &o, "sample is -3");
+    o = every_cell(30);
+    o.backend = UNI_BACKEND_CUDA + 1;
+    assert_refused(UNI_OPTION, &m, &b, 1, &o, "backend is 3");
+    o.backend = UNI_BACKEND_CPU, o.device = -1;
+    assert_refused(UNI_OPTION, &m, &b, 1, &o, "device is -1");
     assert_refused(UNI_OPTION, &m, &b, 1, &none, "uni_lisi_options_init");
     o = every_cell(30);
     assert_refused(UNI_INPUT, &m, &b, 0, &o, "0 labellings");

@@ -14,7 +14,7 @@ enum { MOST_DIMS = 1000000, LEAST_CELLS = 5 };
 
 void uni_lisi_options_init(struct uni_lisi_options *options, size_t size)
 {
-    const struct uni_lisi_options defaults = {.size = size, .perplexity = 30, .sample = 20000};
+    const struct uni_lisi_options defaults = {.size = size, .perplexity = 30, .sample = 20000, .backend = UNI_BACKEND_CPU};
     memset(options, 0, size);
     memcpy(options, &defaults, size < sizeof defaults ? size : sizeof defaults);
 }
@@ -33,6 +33,10 @@ static int check_options(struct uni_lisi_options *o, const struct uni_lisi_optio
         return uni_fail(UNI_OPTION, "sample is %lld; it must be >= 0 (0: every cell)", (long long)o->sample);
     if (o->threads < 0 || o->threads > 4096)
         return uni_fail(UNI_OPTION, "threads is %lld; it must be 0 to 4096", (long long)o->threads);
+    if (o->backend < UNI_BACKEND_AUTO || o->backend > UNI_BACKEND_CUDA)
+        return uni_fail(UNI_OPTION, "backend is %d; it must be one of enum uni_backend_kind", o->backend);
+    if (o->device < 0 || o->device > 1023)
+        return uni_fail(UNI_OPTION, "device is %lld; it must be 0 to 1023", (long long)o->device);
     return UNI_OK;
 }
 
@@ -83,12 +87,13 @@ struct lisi {
     int n_labels;
     struct uni_lisi_plan plan;
     int64_t most_levels;
-    double *values; /* (n_labels, n_sampled) */
-    int64_t *cells; /* (n_sampled) those that are looked at, where not all are */
-    double *sorted; /* (n_sampled) */
-    char *used;     /* (most_levels) */
-    double *share;  /* (threads, most_levels) */
-    double *weight; /* (threads, 2 n_neighbours) weights, then distances */
+    double *values;                     /* (n_labels, n_sampled) */
+    int64_t *cells;                     /* (n_sampled) those that are looked at, where not all are */
+    double *sorted;                     /* (n_sampled) */
+    char *used;                         /* (most_levels) */
+    double *share;                      /* (threads, most_levels) */
+    double *weight;                     /* (threads, 2 n_neighbours) weights, then distances */
+    const struct uni_near_device *card; /* or NULL: the CPU finds the neighbours alone */
     struct uni_arena arena;
 
     uni_lisi_progress_fn progress; /* or NULL */
@@ -119,7 +124,25 @@ static struct uni_near_job near_job(const struct lisi *job, const struct uni_lis
                                  .n_queries = p->n_sampled,
                                  .query = p->n_sampled < p->n_cells ? job->cells : NULL,
                                  .threads = o->threads,
-                                 .cancel = o->cancel};
+                                 .cancel = o->cancel,
+                                 .device = job->card,
+                                 .device_number = o->device};
+}
+
+/* With auto a card that cannot be used is no failure. */
+static int find_card(struct lisi *job, const struct uni_lisi_options *o)
+{
+    enum { AUTO_PAIRS = 1000000000 }; /* of cells: a second's work on one thread */
+    const struct uni_lisi_plan *p = &job->plan;
+    int err = UNI_OK, is_auto = o->backend == UNI_BACKEND_AUTO;
+    if (o->backend == UNI_BACKEND_CPU || (is_auto && p->n_sampled < AUTO_PAIRS / p->n_cells))
+        return UNI_OK;
+    err = uni_cuda_near(&job->card, o->device);
+    if (!err && !uni_near_list(p->n_neighbours))
+        err = uni_fail(UNI_OPTION, "perplexity %g takes %lld neighbours, and backend cuda finds %d; use backend cpu",
+                       p->perplexity, (long long)p->n_neighbours, UNI_NEAR_MOST - UNI_NEAR_SPARE);
+    job->card = err ? NULL : job->card;
+    return is_auto ? UNI_OK : err;
 }
 
 /* Where there are fewer cells than the perplexity takes, it is the largest that they allow. */
@@ -154,6 +177,9 @@ static int make_plan(struct lisi *job, const struct uni_matrix *m, const struct 
         plain.col_stride = m->dtype == UNI_FLOAT64 ? 8 : 4;
         plain.row_stride = m->n_dims * plain.col_stride;
     }
+    err = find_card(job, o);
+    if (err)
+        return err;
     struct uni_near_job near = near_job(job, o, &plain);
     int64_t search = uni_neighbours_bytes(&near, &p->threads);
     list_arrays(list, job, n_labels * p->n_sampled);
@@ -222,6 +248,17 @@ static void give_cells(const struct lisi *job, int64_t *cells)
         cells[i] = job->plan.n_sampled < job->plan.n_cells ? job->cells[i] : i;
 }
 
+static int open_search(struct uni_neighbours *search, struct lisi *job, const struct uni_lisi_options *o,
+                       const struct uni_matrix *plain)
+{
+    struct uni_near_job near = near_job(job, o, plain);
+    int err = uni_neighbours_open(search, &near);
+    if (!err || !near.device || o->backend != UNI_BACKEND_AUTO || err == UNI_STOPPED)
+        return err;
+    near.device = NULL; /* too much for the card */
+    return uni_neighbours_open(search, &near);
+}
+
 static int run(struct lisi *job, const struct uni_matrix *embedding, const struct uni_lisi_options *o, double *values,
                int64_t *cells, struct uni_lisi_score *scores)
 {
@@ -239,8 +276,7 @@ static int run(struct lisi *job, const struct uni_matrix *embedding, const struc
     TRY(uni_matrix_check(embedding, &plain, NULL));
     if (n < job->plan.n_cells)
         draw_cells(job, o->seed);
-    struct uni_near_job near = near_job(job, o, &plain);
-    TRY(uni_neighbours_open(&search, &near));
+    TRY(open_search(&search, job, o, &plain));
     TRY(uni_neighbours_find(&search, index_cell, job));
     give_cells(job, cells);
     for (int l = 0; scores && l < job->n_labels; l++)

@@ -60,11 +60,9 @@ static int64_t tile_of(const struct uni_near_job *job, int64_t D, int64_t thread
     return tile < share ? tile : share;
 }
 
-/* Entries of a device's list: the query itself, its k nearest, and some for those whose products say about as much. */
-static int64_t list_of(int64_t k)
+int64_t uni_near_list(int64_t k)
 {
-    enum { SOME = 16 };
-    int64_t least = k + 1 + SOME;
+    int64_t least = k + UNI_NEAR_SPARE;
     return least <= UNI_NEAR_MOST / 2 ? UNI_NEAR_MOST / 2 : least <= UNI_NEAR_MOST ? UNI_NEAR_MOST : 0;
 }
 
@@ -78,7 +76,7 @@ static void set_sizes(struct uni_neighbours *s, const struct uni_near_job *job, 
     s->n_panels = parts(s->N, NEAR_CELLS);
     for (s->stride = STRIDE_MOST; s->stride > STRIDE_LEAST && s->N / s->stride < 8 * s->k;)
         s->stride /= 2;
-    s->R = job->device ? list_of(s->k) : 0;
+    s->R = job->device ? uni_near_list(s->k) : 0;
     s->n_coarse = !s->R && s->N / s->stride > 4 * s->k ? parts(parts(s->N, s->stride), NEAR_CELLS) : 0;
 }
 

@@ -73,6 +73,11 @@ struct uni_neighbours {
     void *context;
 };
 
+/* Entries of a device's lists for k neighbours; 0: more than it can have. UNI_NEAR_SPARE: for the query itself, and cells whose
+   products say about as much as that of the last. */
+enum { UNI_NEAR_SPARE = 17 };
+int64_t uni_near_list(int64_t k);
+
 /* Bytes that open will take; -1: more than can be said. *threads: those it will use. */
 int64_t uni_neighbours_bytes(const struct uni_near_job *, int64_t *threads);
 

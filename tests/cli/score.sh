@@ -33,6 +33,9 @@ unisono score few.tsv --meta fewm.tsv --batch batch 2>&1
 try unisono score s.h5ad
 try unisono score s.h5ad --batch batch --perplexity 1
 try unisono score s.h5ad --batch batch --sample 0
+try unisono score s.h5ad --batch batch --backend gpu
+try unisono score s.h5ad --batch batch --device -1
+UNISONO_CUDA_PLUGIN= try unisono score s.h5ad --batch batch --backend cuda
 try unisono score s.h5ad --batch Batch
 try unisono score s.h5ad --batch batch --basis X_umap
 try unisono score z.tsv --batch batch

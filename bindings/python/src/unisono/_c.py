@@ -360,6 +360,8 @@ class LisiOptions(ctypes.Structure):
         ("progress", LisiProgressFn),
         ("progress_user", c_void_p),
     ]
+        ("backend", c_int),
+        ("device", c_int64),
 
 
 class LisiPlan(ctypes.Structure):

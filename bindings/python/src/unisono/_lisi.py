@@ -78,6 +78,9 @@ class Lisi(NamedTuple):
     n_neighbours: int
 
 
+_BACKENDS = ("auto", "cpu", "cuda")  # enum uni_backend_kind
+
+
 class _Call:
     """What :func:`_run.carry_out` must be able to do with a call that cannot report progress."""
 
@@ -157,6 +160,8 @@ def lisi(
     sample: int | None = None,
     seed: int | None = None,
     threads: int | None = None,
+    backend: str = "cpu",
+    device: int | None = None,
 ) -> Lisi:
     """How many levels there are around a cell: the local inverse Simpson's index.
 
@@ -180,6 +185,10 @@ def lisi(
         Of the sample.
     threads : int, default 0
         0: the CPUs that this process may use. The result is the same for any number.
+    backend : {"cpu", "auto", "cuda"}
+        What goes through all cells for the nearest. The result is the same.
+    device : int, default 0
+        Of several cards the one that backend cuda uses.
 
     Returns
     -------
@@ -193,6 +202,8 @@ def lisi(
     >>> [round(score.mean, 2) for score in result.scores]
     [1.98, 1.0]
     """
+    if backend not in _BACKENDS:
+        raise ValueError(f"backend is {backend!r}; it must be auto, cpu or cuda")
     return _run(
         take(X),
         _labels.encode_all(labels, True),
@@ -200,6 +211,8 @@ def lisi(
         sample=sample,
         seed=seed,
         threads=threads,
+        backend=_BACKENDS.index(backend),
+        device=device,
     )
 
 
