@@ -213,7 +213,7 @@ int main(int argc, char **argv)
     read_arguments(&j, argc, argv);
     int64_t n = atoll(argv[1]), d = atoll(argv[2]);
     make_job(&j, n, d, atoll(argv[3]), atoll(argv[4]));
-    check(uni_cuda_backend(&j.b));
+    check(uni_cuda_backend(&j.b, 0));
     double opened = now();
     check(j.b.open(&j.b, &j.cells.problem, &j.matrix));
     report(&j, now() - opened);

@@ -13,6 +13,8 @@
 enum { HELP = 1 };
 static const struct argument table[] = {{"help", 'h', HELP, NULL, NULL, NULL, "show this"}, {NULL, 0, 0, NULL, NULL, NULL, NULL}};
 
+enum { ON_CPU = -1 };
+
 /* How far from what is expected a result may be, as a share of the correction. */
 static const double MOST_CLOSED_FORM = 1e-5, MOST_SINGLE = 2e-5, MOST_HALF = 5e-4;
 
@@ -39,8 +41,8 @@ struct outcome {
     char name[64];
 };
 
-/* One run: out (n,d), block (n). */
-static int run_once(const struct selftest_case *c, enum uni_backend_kind backend, enum uni_precision precision, int64_t threads,
+/* One run: out (n,d), block (n). device: of the cuda backend; ON_CPU: none. */
+static int run_once(const struct selftest_case *c, int device, enum uni_precision precision, int64_t threads,
                     float *out, int32_t *block, char name[64])
 {
     struct uni_options o;
@@ -48,7 +50,8 @@ static int run_once(const struct selftest_case *c, enum uni_backend_kind backend
     const struct uni_matrix embedding = {.data = c->Z, .dtype = UNI_FLOAT32, .n_cells = c->n, .n_dims = c->d};
     const struct uni_batch batch = {.n_cells = c->n, .n_levels = c->n_levels, .level = c->level};
     uni_options_init(&o, sizeof o);
-    o.backend = backend;
+    o.backend = device == ON_CPU ? UNI_BACKEND_CPU : UNI_BACKEND_CUDA;
+    o.device = device == ON_CPU ? 0 : device;
     o.precision = precision;
     o.threads = threads;
     o.max_rounds = c->rounds;
@@ -69,7 +72,7 @@ static int run_once(const struct selftest_case *c, enum uni_backend_kind backend
 }
 
 /* Both cases with one backend. */
-static int examine(struct outcome *o, struct selftest_case *one, struct selftest_case *many, enum uni_backend_kind backend)
+static int examine(struct outcome *o, struct selftest_case *one, struct selftest_case *many, int device)
 {
     double from = seconds_wall();
     size_t bytes = (size_t)(many->n * many->d) * sizeof(float);
@@ -77,18 +80,18 @@ static int examine(struct outcome *o, struct selftest_case *one, struct selftest
     int32_t *block = malloc((size_t)many->n * sizeof *block);
     int err = out && again && block ? UNI_OK : UNI_MEMORY;
     if (!err)
-        err = run_once(one, backend, UNI_SINGLE, 0, out, block, o->name);
+        err = run_once(one, device, UNI_SINGLE, 0, out, block, o->name);
     if (!err) {
         o->closed_form = selftest_distance(one, out);
-        err = run_once(many, backend, UNI_SINGLE, 0, out, block, o->name);
+        err = run_once(many, device, UNI_SINGLE, 0, out, block, o->name);
     }
     if (!err) {
         selftest_expect(many, block);
         o->single = selftest_distance(many, out);
-        err = run_once(many, backend, UNI_HALF, 1, again, block, o->name);
+        err = run_once(many, device, UNI_HALF, 1, again, block, o->name);
     }
     if (!err)
-        err = run_once(many, backend, UNI_HALF, 3, out, block, o->name);
+        err = run_once(many, device, UNI_HALF, 3, out, block, o->name);
     if (!err) {
         o->half = selftest_distance(many, out);
         o->same_bytes = memcmp(out, again, bytes) == 0;
@@ -99,11 +102,11 @@ static int examine(struct outcome *o, struct selftest_case *one, struct selftest
 }
 
 /* Prints a backend's line. Returns EXIT_FAILED after a sentence when it is broken. */
-static int test_backend(struct selftest_case *one, struct selftest_case *many, enum uni_backend_kind backend, const char *label)
+static int test_backend(struct selftest_case *one, struct selftest_case *many, int device, const char *label)
 {
     struct outcome o = {0};
     snprintf(o.name, sizeof o.name, "%s", label);
-    if (examine(&o, one, many, backend))
+    if (examine(&o, one, many, device))
         return say_failed("backend %s is broken: %s", o.name, uni_last_error());
     int good =
         o.closed_form <= MOST_CLOSED_FORM && o.single <= MOST_SINGLE && o.half <= MOST_HALF && o.same_bytes; /* NaN is not */
@@ -130,7 +133,7 @@ static int test_cpu(struct selftest_case *one, struct selftest_case *many, int *
             setenv("UNISONO_ISA", sets[i], 1);
         if (uni_backend_at(0, &info) && info.usable) {
             (*tested)++;
-            if (test_backend(one, many, UNI_BACKEND_CPU, "cpu") != EXIT_DONE)
+            if (test_backend(one, many, ON_CPU, "cpu") != EXIT_DONE)
                 status = EXIT_FAILED;
         } else if (chosen) {
             status = say_failed("backend cpu cannot be used: %s", info.detail);
@@ -153,7 +156,7 @@ static int test_all(struct selftest_case *one, struct selftest_case *many)
             continue;
         }
         tested++;
-        if (test_backend(one, many, UNI_BACKEND_CUDA, info.name) != EXIT_DONE)
+        if (test_backend(one, many, i - 1, info.name) != EXIT_DONE)
             status = EXIT_FAILED;
     }
     if (!tested && status == EXIT_DONE)

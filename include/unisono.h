@@ -151,6 +151,7 @@ struct uni_options {
     enum uni_precision precision;                    /* of the stored base assignments */
     int terms;                                       /* non-zero: split the objective into its terms (some 15 % slower) */
     enum uni_backend_kind backend;
+    int64_t device;                                  /* of several cards the one that the cuda backend uses, from 0; uni_backend_at */
     int64_t threads;                                 /* 0: the CPUs that this process may use */
     const float *centroids;                          /* (n_centroids, n_dims) to start from instead of seeding, or NULL; any length */
     int64_t n_centroids;                             /* sets K; n_clusters must then be 0 or the same */
@@ -453,7 +454,8 @@ struct uni_backend_info {
     char detail[160];   /* "avx512, 2 CPUs", or why not */
 };
 
-/* Backend i = 0, 1, ... of this build; returns 0 past the end, else 1. */
+/* Backend i = 0, 1, ... of this build; returns 0 past the end, else 1. 0 is the CPU; 1 and up are the cuda backend's devices 0 and up, of
+   which there is at least the first, usable or not, where the build has that backend. */
 UNI_API int uni_backend_at(int i, struct uni_backend_info *info);
 
 #ifdef __cplusplus

@@ -39,6 +39,7 @@ struct uni_problem {
     int X;                             /* covariates */
     const float *x;                    /* (X,N) their values, sorted rows, centred and scaled */
     int by_level;                      /* several variables: S has a row for every level and one more, not one for every group */
+    int64_t device;                    /* which of its kind, from 0, where a backend has several */
     int64_t threads;                   /* most threads to use; 0: the CPUs that this process may use */
     struct uni_pool *pool;             /* so many of the host, or NULL: a backend that needs them starts its own */
     const volatile int *cancel;        /* or NULL: give up with UNI_STOPPED soon after it is set */
@@ -152,10 +153,11 @@ double uni_random_unit(uint64_t *state);              /* [0, 1) */
 void uni_cpu_backend(struct uni_backend *);
 void uni_cpu_describe(struct uni_backend_info *);
 
-/* From a plugin that is opened here, so that nothing links against CUDA. UNI_BACKEND, with a sentence: no plugin, or no device.
+/* From a plugin that is opened here, so that nothing links against CUDA. UNI_BACKEND, with a sentence: no plugin, or no such device.
  */
-int uni_cuda_backend(struct uni_backend *);
-/* Returns 0 where there is no plugin. *present: 0 where the machine has no device or no driver at all. */
-int uni_cuda_describe(struct uni_backend_info *, int *present);
+int uni_cuda_backend(struct uni_backend *, int64_t device);
+/* Returns 0 where there is no plugin, or no such device beside the first. *present: 0 where the machine has no device or no driver at
+ * all. */
+int uni_cuda_describe(struct uni_backend_info *, int64_t device, int *present);
 
 #endif

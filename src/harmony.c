@@ -60,11 +60,11 @@ static int choose_backend(struct uni_harmony *h)
     const char *beyond = beyond_cuda(h);
     if (h->options.backend == UNI_BACKEND_CUDA)
         return beyond ? uni_fail(UNI_BACKEND, "backend cuda does not do %s; use backend cpu, or auto", beyond)
-                      : uni_cuda_backend(&h->backend);
+                      : uni_cuda_backend(&h->backend, h->options.device);
     if (h->options.backend == UNI_BACKEND_AUTO && h->cells.problem.N >= AUTO_CELLS)
-        usable = uni_cuda_describe(&info, &present) && info.usable;
+        usable = uni_cuda_describe(&info, h->options.device, &present) && info.usable;
     if (usable && !beyond)
-        return uni_cuda_backend(&h->backend);
+        return uni_cuda_backend(&h->backend, h->options.device);
     if (usable)
         uni_warn(&h->warnings, "backend cuda does not do %s, so the CPU is used", beyond);
     else if (present)

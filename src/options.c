@@ -125,6 +125,11 @@ static const struct row table[] = {
      0},
     {{"terms", FLAG, "no", NULL, "yes or no", "split the objective into distance and entropy"}, AT(terms), 0, 1, 0},
     {{"backend", CHOICE, "auto", "auto|cpu|cuda", "auto, cpu or cuda", "what computes"}, AT(backend), 0, 0, 0},
+    {{"device", INT, "0", NULL, "0 to 1023", "of several cards the one that backend cuda uses; `unisono backends` lists them, from 0"},
+     AT(device),
+     0,
+     1023,
+     0},
     {{"threads", INT, "auto", NULL, "auto, or 1 to 4096", "auto: the CPUs that this process may use"}, AT(threads), 1, 4096, 0},
 };
 enum { ROWS = sizeof table / sizeof *table };

@@ -236,5 +236,5 @@ int uni_backend_at(int i, struct uni_backend_info *info)
     int present;
     if (i == 0)
         uni_cpu_describe(info);
-    return i == 0 || (i == 1 && uni_cuda_describe(info, &present));
+    return i == 0 || (i > 0 && uni_cuda_describe(info, i - 1, &present));
 }

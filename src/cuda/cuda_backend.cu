@@ -13,11 +13,11 @@ static struct uni_cuda *cuda_of(struct uni_backend *b)
 }
 
 /* Every operation's first line: this thread may be another one than open's, and the caller may want to stop. */
-static int begin(struct uni_cuda *c)
+static int begin(struct uni_cuda *c, struct uni_cuda_visit *visit)
 {
     if (c->p->cancel && *c->p->cancel)
         return uni_cuda_lib->fail(UNI_STOPPED, "cancelled by the caller");
-    return CUDA(cudaSetDevice(c->device));
+    return uni_cuda_enter(visit, c->device);
 }
 
 static int give_O(struct uni_cuda *c, double *O)
@@ -91,13 +91,14 @@ static int clear_tables(struct uni_cuda *c)
 static int cuda_assign(struct uni_backend *b, double *O, struct uni_fit *fit, const struct uni_shift *shift, const float *Y)
 {
     int err = 0;
+    struct uni_cuda_visit visit;
     struct uni_cuda *c = cuda_of(b);
     struct uni_cuda_pass pass = {};
     pass.to = (uint32_t)c->v.tiles;
     pass.corrected = shift != NULL;
     pass.fit = fit != NULL;
     int blocks = c->fast.kt ? c->cores : 2 * c->cores;
-    TRY(begin(c));
+    TRY(begin(c, &visit));
     TRY(take_shift(c, shift));
     TRY(take_Y(c, Y));
     TRY(clear_tables(c));
@@ -150,8 +151,9 @@ done:
 static int cuda_sweep(struct uni_backend *b, double *O, struct uni_fit *fit, int64_t sweeps, int terms)
 {
     int err = 0;
+    struct uni_cuda_visit visit;
     struct uni_cuda *c = cuda_of(b);
-    TRY(begin(c));
+    TRY(begin(c, &visit));
     c->moments_made = 0;
     c->sweeps += sweeps;
     if (c->v.damped) {
@@ -173,12 +175,13 @@ done:
 static int cuda_moments(struct uni_backend *b, double *S, const unsigned char *part)
 {
     int err = 0;
+    struct uni_cuda_visit visit;
     struct uni_cuda *c = cuda_of(b);
     const struct uni_problem *p = c->p;
     int64_t rows = p->by_level ? p->B + 1 : p->G;
     size_t bytes = (size_t)(rows * p->K * p->D) * sizeof *S;
     long long *from = p->by_level ? c->v.level_S : c->v.S;
-    TRY(begin(c));
+    TRY(begin(c, &visit));
     TRY(make_moments(c, 0));
     if (p->by_level) {
         TRY(CUDA(cudaMemcpyAsync(c->v.takes_part, part, (size_t)(p->G * p->K), cudaMemcpyHostToDevice, c->stream)));
@@ -225,12 +228,13 @@ done:
 static int cuda_solve(struct uni_backend *b, struct uni_ridge *ridge, float *Y, int *solved)
 {
     int err = 0;
+    struct uni_cuda_visit visit;
     struct uni_cuda *c = cuda_of(b);
     double *result = (double *)c->pinned;
     float *centroids = (float *)(result + RESULTS);
     size_t bytes = (size_t)(c->p->K * c->p->D) * sizeof *Y;
     *solved = 0;
-    TRY(begin(c));
+    TRY(begin(c, &visit));
     if (c->v.V > 1) /* the library does */
         return UNI_OK;
     TRY(know_lambda(c, ridge));
@@ -260,8 +264,9 @@ done:
 static int cuda_tables(struct uni_backend *b, double *O, float *W)
 {
     int err = 0;
+    struct uni_cuda_visit visit;
     struct uni_cuda *c = cuda_of(b);
-    TRY(CUDA(cudaSetDevice(c->device)));
+    TRY(uni_cuda_enter(&visit, c->device));
     if (W)
         TRY(CUDA(cudaMemcpyAsync(W, c->v.W[c->W_now], uni_cuda_W_bytes(c), cudaMemcpyDeviceToHost, c->stream)));
     TRY(give_O(c, O));
@@ -272,8 +277,9 @@ done:
 static int cuda_read(struct uni_backend *b, enum uni_cells what, const struct uni_shift *shift, void *dst)
 {
     int err = 0;
+    struct uni_cuda_visit visit;
     struct uni_cuda *c = cuda_of(b);
-    TRY(begin(c));
+    TRY(begin(c, &visit));
     TRY(take_shift(c, shift));
     TRY(CUDA(cudaStreamSynchronize(c->stream)));
     TRY(uni_cuda_rows_out(c, what, shift != NULL, dst));
@@ -284,7 +290,8 @@ done:
 static int cuda_nearest(struct uni_backend *b, int32_t *index, float *score, double *sum, int64_t *count, const float *X,
                         int64_t M, const float *Y, int64_t n)
 {
-    int err = begin(cuda_of(b));
+    struct uni_cuda_visit visit;
+    int err = begin(cuda_of(b), &visit);
     return err ? err : uni_cuda_nearest(b, index, score, sum, count, X, M, Y, n);
 }
 
@@ -297,8 +304,43 @@ int uni_cuda_checked(cudaError_t status, const char *call)
     if (status == cudaSuccess)
         return UNI_OK;
     (void)cudaGetLastError(); /* else the next call would report it again */
-    return uni_cuda_lib->fail(status == cudaErrorMemoryAllocation ? UNI_MEMORY : UNI_DEVICE, "%s (%s) from %.120s",
+    return uni_cuda_lib->fail(status == cudaErrorMemoryAllocation ? UNI_MEMORY : UNI_DEVICE, "the card failed: %s (%s) from %.120s",
                               cudaGetErrorString(status), cudaGetErrorName(status), call);
+}
+
+int uni_cuda_enter(struct uni_cuda_visit *visit, int64_t device)
+{
+    int err = 0;
+    TRY(CUDA(cudaGetDevice(&visit->before)));
+    visit->device = (int)device;
+    if (visit->before != visit->device)
+        TRY(CUDA(cudaSetDevice(visit->device)));
+done:
+    return err;
+}
+
+/* Does this process use the device? If not, to make it current would take some of its memory. */
+static int in_use(int device)
+{
+    typedef int (*context_state)(int device, unsigned *flags, int *active);
+    void *found = NULL;
+    cudaDriverEntryPointQueryResult how;
+    unsigned flags = 0;
+    int active = 0;
+#if CUDART_VERSION >= 12050
+    cudaError_t status = cudaGetDriverEntryPointByVersion("cuDevicePrimaryCtxGetState", &found, 12000, cudaEnableDefault, &how);
+#else
+    cudaError_t status = cudaGetDriverEntryPoint("cuDevicePrimaryCtxGetState", &found, cudaEnableDefault, &how);
+#endif
+    if (status != cudaSuccess)
+        (void)cudaGetLastError();
+    return status == cudaSuccess && found && ((context_state)found)(device, &flags, &active) == 0 && active;
+}
+
+uni_cuda_visit::~uni_cuda_visit()
+{
+    if (device >= 0 && before != device && in_use(before))
+        (void)cudaSetDevice(before);
 }
 
 static int device_count(int *count)
@@ -306,6 +348,7 @@ static int device_count(int *count)
     cudaError_t status = cudaGetDeviceCount(count);
     if (status == cudaSuccess && *count > 0)
         return UNI_OK;
+    *count = 0;
     (void)cudaGetLastError();
     int driver = 0;
     if (status == cudaErrorNoDevice || (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0))
@@ -314,9 +357,25 @@ static int device_count(int *count)
     return uni_cuda_lib->fail(UNI_BACKEND, "no CUDA device can be used: %s; use backend cpu", cudaGetErrorString(status));
 }
 
-static int plugin_backend(struct uni_backend *b)
+static int find_device(int64_t device, int *count)
 {
-    int count = 0, err = device_count(&count);
+    int err = device_count(count);
+    if (err || device < *count)
+        return err;
+    return uni_cuda_lib->fail(UNI_BACKEND, "there is no device %lld: this machine has %d, and the first is 0", (long long)device,
+                              *count);
+}
+
+static int plugin_devices()
+{
+    int count = 0;
+    (void)device_count(&count);
+    return count;
+}
+
+static int plugin_backend(struct uni_backend *b, int64_t device)
+{
+    int count = 0, err = find_device(device, &count);
     if (err)
         return err;
     memset(b, 0, sizeof *b);
@@ -336,31 +395,39 @@ static int plugin_backend(struct uni_backend *b)
     return UNI_OK;
 }
 
-static int plugin_describe(struct uni_backend_info *info)
+static int describe_card(struct uni_backend_info *info, int64_t device, int count)
 {
-    int count = 0, driver = 0;
+    int err = 0, driver = 0;
+    struct uni_cuda_visit visit;
     cudaDeviceProp card;
     size_t free_bytes = 0, total = 0;
-    info->name = "cuda";
-    info->usable = 0;
-    if (device_count(&count)) {
-        uni_cuda_lib->last_error(info->detail, sizeof info->detail);
-        return strncmp(info->detail, "no CUDA device:", 15) != 0;
-    }
-    if (cudaGetDeviceProperties(&card, 0) != cudaSuccess || cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) {
-        (void)uni_cuda_checked(cudaGetLastError(), "cudaMemGetInfo");
-        uni_cuda_lib->last_error(info->detail, sizeof info->detail);
-        return 1;
-    }
-    (void)cudaDriverGetVersion(&driver);
+    char which[24] = "";
+    TRY(CUDA(cudaGetDeviceProperties(&card, (int)device)));
+    TRY(uni_cuda_enter(&visit, device));
+    TRY(CUDA(cudaMemGetInfo(&free_bytes, &total)));
+    TRY(CUDA(cudaDriverGetVersion(&driver)));
+    if (count > 1)
+        snprintf(which, sizeof which, "device %lld: ", (long long)device);
     info->usable = card.major >= 8;
-    snprintf(info->detail, sizeof info->detail, "%.60s, %.1f of %.1f GB free, driver for CUDA %d.%d%s", card.name,
+    snprintf(info->detail, sizeof info->detail, "%s%.60s, %.1f of %.1f GB free, driver for CUDA %d.%d%s", which, card.name,
              (double)free_bytes / 1e9, (double)total / 1e9, driver / 1000, driver % 1000 / 10,
              card.major >= 8 ? "" : ": older than compute capability 8.0");
-    return 1;
+done:
+    return err;
 }
 
-static const struct uni_cuda_plugin face = {UNI_CUDA_ABI, plugin_backend, plugin_describe};
+static int plugin_describe(struct uni_backend_info *info, int64_t device)
+{
+    int count = 0;
+    info->name = "cuda";
+    info->usable = 0;
+    if (find_device(device, &count) == UNI_OK && describe_card(info, device, count) == UNI_OK)
+        return 1;
+    uni_cuda_lib->last_error(info->detail, sizeof info->detail);
+    return strncmp(info->detail, "no CUDA device:", 15) != 0;
+}
+
+static const struct uni_cuda_plugin face = {UNI_CUDA_ABI, plugin_devices, plugin_backend, plugin_describe};
 
 extern "C" __attribute__((visibility("default"))) const struct uni_cuda_plugin *uni_cuda_plugin(const struct uni_cuda_host *host)
 {

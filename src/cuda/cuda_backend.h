@@ -27,7 +27,7 @@ enum {
 
 extern const struct uni_cuda_host *uni_cuda_lib;
 
-/* cudaSuccess, or a sentence that names the call. */
+/* UNI_OK, or a sentence that names the call. */
 int uni_cuda_checked(cudaError_t, const char *call);
 #define CUDA(call) uni_cuda_checked((call), #call)
 #define TRY(call)                                                                                                                \
@@ -35,6 +35,13 @@ int uni_cuda_checked(cudaError_t, const char *call);
         if ((err = (call)) != 0)                                                                                                 \
             goto done;                                                                                                           \
     } while (0)
+
+/* The thread is a guest on a device: when this ends it has the one that it came with, unless nobody uses that here. */
+struct uni_cuda_visit {
+    int device = -1, before = -1;
+    ~uni_cuda_visit();
+};
+int uni_cuda_enter(struct uni_cuda_visit *, int64_t device);
 
 struct uni_cuda_piece {
     uint32_t row, n; /* its rows */

@@ -43,6 +43,13 @@ static int cancelled(const struct mover *m)
     return m->c->p->cancel && *m->c->p->cancel ? uni_cuda_lib->fail(UNI_STOPPED, "cancelled by the caller") : UNI_OK;
 }
 
+/* However a lane's work ended: no copy from or to its buffers is under way. */
+static int settled(const struct lane *l, int err)
+{
+    cudaError_t status = cudaStreamSynchronize(l->stream);
+    return err ? err : uni_cuda_checked(status, "cudaStreamSynchronize(l->stream)");
+}
+
 static void *run_lane(void *context)
 {
     struct lane *l = (struct lane *)context;
@@ -184,9 +191,8 @@ static int send(struct lane *l)
                                  l->stream)));
         TRY(CUDA(cudaEventRecord(l->ready[b], l->stream)));
     }
-    TRY(CUDA(cudaStreamSynchronize(l->stream)));
 done:
-    return err;
+    return settled(l, err);
 }
 
 int uni_cuda_rows_in(struct uni_cuda *c, const struct uni_matrix *source)
@@ -262,8 +268,7 @@ static int fetch(struct lane *l)
         scatter(m, (const float *)l->pinned[(turn + 1) & 1], last);
     }
 done:
-    cudaStreamSynchronize(l->stream);
-    return err;
+    return settled(l, err);
 }
 
 /* Cells that take no part: as they came, or nothing. */

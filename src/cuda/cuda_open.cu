@@ -73,13 +73,25 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Bytes of the list; sets the pointers where there is a block. */
-static int64_t deal_out(struct uni_cuda *c, int64_t batches, char *block)
+/* A place for each array of a list, behind the `at` bytes that are dealt out already; sets the pointers where there is a block. Returns the
+   bytes that are dealt out then. */
+static int64_t deal(const struct array *list, size_t n, char *block, int64_t at)
+{
+    for (size_t i = 0; i < n; i++) {
+        char *place = block + at;
+        if (block)
+            memcpy(list[i].where, &place, sizeof place);
+        at += (list[i].count * (int64_t)list[i].size + 255) / 256 * 256;
+    }
+    return at;
+}
+#define DEAL(list, block, at) deal(list, sizeof(list) / sizeof *(list), block, at)
+
+/* Rows, and how they are cut. */
+static int64_t deal_rows(struct uni_cuda *c, int64_t batches, char *block, int64_t at)
 {
     struct uni_cuda_view *v = &c->v;
-    int64_t parts = v->parts, G = v->G, K = v->K, D = v->D, M = v->N < UNI_SAMPLE ? v->N : UNI_SAMPLE;
-    int64_t ridge = v->V == 1 ? 1 : 0, W_rows = v->V == 1 ? G : v->levels; /* the ridge of several variables is the library's */
-    int64_t W_words = (c->fast.kt + 1) / 2 * c->fast.dt * 32, Y_words = (c->fast.dt + 1) / 2 * c->fast.kt * 32;
+    int64_t G = v->G;
     char *base = NULL;
     struct array list[] = {ARRAY(v->Z, v->N_all * v->Dz),
                            ARRAY(base, v->N * v->Kp * (v->single ? 4 : 2)),
@@ -99,8 +111,20 @@ static int64_t deal_out(struct uni_cuda *c, int64_t batches, char *block)
                            ARRAY(v->level_theta, v->levels),
                            ARRAY(v->level_share, v->levels),
                            ARRAY(v->level_mass, v->levels),
-                           ARRAY(v->lambda, v->levels),
-                           ARRAY(v->pen, (int64_t)c->slots * v->P * v->Kp),
+                           ARRAY(v->lambda, v->levels)};
+    at = DEAL(list, block, at);
+    v->base = base;
+    return at;
+}
+
+/* What is summed over cells, and what is made of it. The ridge of several variables is the library's. */
+static int64_t deal_tables(struct uni_cuda *c, char *block, int64_t at)
+{
+    struct uni_cuda_view *v = &c->v;
+    int64_t parts = v->parts, G = v->G, K = v->K, D = v->D, M = v->N < UNI_SAMPLE ? v->N : UNI_SAMPLE;
+    int64_t ridge = v->V == 1 ? 1 : 0, W_rows = v->V == 1 ? G : v->levels;
+    int64_t W_words = (c->fast.kt + 1) / 2 * c->fast.dt * 32, Y_words = (c->fast.dt + 1) / 2 * c->fast.kt * 32;
+    struct array list[] = {ARRAY(v->pen, (int64_t)c->slots * v->P * v->Kp),
                            ARRAY(v->M[0], parts * v->Kp),
                            ARRAY(v->M[1], parts * v->Kp),
                            ARRAY(v->X, parts * v->Kp),
@@ -131,15 +155,13 @@ static int64_t deal_out(struct uni_cuda *c, int64_t batches, char *block)
                            ARRAY(c->seed_score, M),
                            ARRAY(c->seed_index, M),
                            ARRAY(c->seed_sum, K * (D + 1))};
-    int64_t total = 0;
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
-        char *at = block + total;
-        if (block)
-            memcpy(list[i].where, &at, sizeof at);
-        total += (list[i].count * (int64_t)list[i].size + 255) / 256 * 256;
-    }
-    v->base = base;
-    return total;
+    return DEAL(list, block, at);
+}
+
+/* All that the card holds, in one block. Returns its bytes. */
+static int64_t deal_out(struct uni_cuda *c, int64_t batches, char *block)
+{
+    return deal_tables(c, block, deal_rows(c, batches, block, 0));
 }
 
 int64_t uni_cuda_bytes(const struct uni_problem *p, const int64_t *group_cells)
@@ -147,8 +169,8 @@ int64_t uni_cuda_bytes(const struct uni_problem *p, const int64_t *group_cells)
     struct uni_cuda c = {};
     cudaDeviceProp card;
     int64_t pieces = 0;
-    if (cudaGetDeviceProperties(&card, 0) != cudaSuccess)
-        return -1;
+    if (CUDA(cudaGetDeviceProperties(&card, (int)p->device)))
+        return -2; /* it has said why */
     for (int64_t g = 0; g < p->G; g++)
         pieces += group_cells[g] < p->Q ? group_cells[g] : p->Q;
     c.cores = card.multiProcessorCount;
@@ -160,16 +182,15 @@ int64_t uni_cuda_bytes(const struct uni_problem *p, const int64_t *group_cells)
     return deal_out(&c, uni_cuda_batch_bound(p, pieces, grid_of(p, c.cores)), NULL);
 }
 
-static int open_device(struct uni_cuda *c)
+static int open_device(struct uni_cuda *c, char *name, size_t size)
 {
     int err = 0;
     cudaDeviceProp card;
-    c->device = 0;
-    TRY(CUDA(cudaSetDevice(c->device)));
     TRY(CUDA(cudaGetDeviceProperties(&card, c->device)));
     if (card.major < 8)
         TRY(uni_cuda_lib->fail(UNI_BACKEND, "%s has compute capability %d.%d; the cuda backend needs 8.0; use backend cpu",
                                card.name, card.major, card.minor));
+    snprintf(name, size, "cuda (%.20s)", card.name);
     c->cores = card.multiProcessorCount;
     c->early = card.major >= 9;
     TRY(CUDA(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking)));
@@ -284,7 +305,7 @@ int uni_cuda_open(struct uni_backend *b, const struct uni_problem *p, const stru
 {
     int err = 0;
     struct uni_cuda *c = (struct uni_cuda *)calloc(1, sizeof *c);
-    cudaDeviceProp card;
+    struct uni_cuda_visit visit;
     b->state = c;
     if (!c)
         TRY(uni_cuda_lib->fail(UNI_MEMORY, "no memory for the cuda backend: %zu bytes asked for", sizeof *c));
@@ -292,8 +313,10 @@ int uni_cuda_open(struct uni_backend *b, const struct uni_problem *p, const stru
         TRY(uni_cuda_lib->fail(UNI_OPTION, "%lld dimensions and %lld clusters: the cuda backend takes %d and %d; use backend cpu",
                                (long long)p->D, (long long)p->K, MOST_D, MOST_K));
     c->p = p;
+    c->device = (int)p->device;
     c->threads = p->threads ? p->threads : uni_cuda_lib->cpus;
-    TRY(open_device(c));
+    TRY(uni_cuda_enter(&visit, c->device));
+    TRY(open_device(c, b->name, sizeof b->name));
     TRY(uni_cuda_lists_open(&c->lists, p, grid_of(p, c->cores)));
     c->fast = fast_of(p);
     c->slots = slots_of(p);
@@ -306,8 +329,6 @@ int uni_cuda_open(struct uni_backend *b, const struct uni_problem *p, const stru
     TRY(uni_cuda_lanes_open(c));
     TRY(uni_cuda_rows_in(c, source));
     TRY(choose_scales(c));
-    TRY(CUDA(cudaGetDeviceProperties(&card, c->device)));
-    snprintf(b->name, sizeof b->name, "cuda (%.20s)", card.name);
     b->threads = c->threads;
 done:
     if (err)
@@ -318,9 +339,10 @@ done:
 void uni_cuda_close(struct uni_backend *b)
 {
     struct uni_cuda *c = (struct uni_cuda *)b->state;
+    struct uni_cuda_visit visit;
     if (!c)
         return;
-    (void)cudaSetDevice(c->device);
+    (void)uni_cuda_enter(&visit, c->device);
     for (int parity = 0; parity < 2; parity++)
         for (int fit = 0; fit < 3; fit++)
             if (c->graph[parity][fit].exec)

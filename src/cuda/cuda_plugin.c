@@ -65,17 +65,17 @@ static void open_plugin(void)
         snprintf(refusal, sizeof refusal, "the cuda plugin is of another version than this library; install both from one build");
 }
 
-int uni_cuda_backend(struct uni_backend *b)
+int uni_cuda_backend(struct uni_backend *b, int64_t device)
 {
     pthread_once(&once, open_plugin);
     if (plugin)
-        return plugin->backend(b);
+        return plugin->backend(b, device);
     if (*refusal)
         return uni_fail(UNI_BACKEND, "%s", refusal);
     return uni_fail(UNI_BACKEND, "this build has no cuda backend; use backend cpu, or auto");
 }
 
-int uni_cuda_describe(struct uni_backend_info *info, int *present)
+int uni_cuda_describe(struct uni_backend_info *info, int64_t device, int *present)
 {
     pthread_once(&once, open_plugin);
     *present = *refusal != 0;
@@ -83,6 +83,6 @@ int uni_cuda_describe(struct uni_backend_info *info, int *present)
     info->usable = 0;
     snprintf(info->detail, sizeof info->detail, "%.150s", refusal);
     if (plugin)
-        *present = plugin->describe(info);
-    return plugin || *refusal;
+        *present = plugin->describe(info, device);
+    return device > 0 ? plugin && device < plugin->devices() : plugin || *refusal;
 }

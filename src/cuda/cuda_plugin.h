@@ -6,7 +6,7 @@
 
 #include "../backend.h"
 
-enum { UNI_CUDA_ABI = 2 };
+enum { UNI_CUDA_ABI = 3 };
 #define UNI_CUDA_ENTRY "uni_cuda_plugin"
 
 /* What the plugin calls in the library. */
@@ -22,10 +22,12 @@ struct uni_cuda_host {
 /* What the library calls in the plugin. */
 struct uni_cuda_plugin {
     int abi;
-    /* Fills in the operations, or fails with a sentence where no device can be used. */
-    int (*backend)(struct uni_backend *);
+    /* Devices of this machine; 0: none, or none can be used. */
+    int (*devices)(void);
+    /* Fills in the operations, or fails with a sentence where the device cannot be used. */
+    int (*backend)(struct uni_backend *, int64_t device);
     /* usable, detail. Returns 0 where the machine has no device or no driver at all: then nobody misses one. */
-    int (*describe)(struct uni_backend_info *);
+    int (*describe)(struct uni_backend_info *, int64_t device);
 };
 
 /* NULL where the host is of another version. */

@@ -419,7 +419,9 @@ static int capture(struct uni_cuda *c, int64_t sweeps, int fit, cudaGraphExec_t 
         int ended = CUDA(cudaStreamEndCapture(c->stream, &graph));
         TRY(err ? err : ended);
     }
-    TRY(CUDA(cudaGraphInstantiate(exec, graph, 0)));
+    err = CUDA(cudaGraphInstantiate(exec, graph, 0));
+    if (err)
+        *exec = NULL;
 done:
     if (graph)
         cudaGraphDestroy(graph);
@@ -432,8 +434,9 @@ static int launch_graph(struct uni_cuda *c, int64_t sweeps, int fit)
     int err = 0;
     struct uni_cuda_graph *g = &c->graph[c->parity][fit];
     if (g->exec && g->sweeps != sweeps) {
-        TRY(CUDA(cudaGraphExecDestroy(g->exec)));
+        cudaGraphExec_t old = g->exec;
         g->exec = NULL;
+        TRY(CUDA(cudaGraphExecDestroy(old)));
     }
     if (!g->exec) {
         TRY(capture(c, sweeps, fit, &g->exec));

@@ -79,8 +79,9 @@ static void close_rows(struct uni_backend *b)
     Z = NULL;
 }
 
-static int fill(struct uni_backend *b)
+static int fill(struct uni_backend *b, int64_t device)
 {
+    (void)device;
     *b = (struct uni_backend){.open = open_rows,
                               .bytes = bytes,
                               .assign = assign,
@@ -93,8 +94,14 @@ static int fill(struct uni_backend *b)
     return UNI_OK;
 }
 
-static int describe(struct uni_backend_info *info)
+static int devices(void)
 {
+    return 1;
+}
+
+static int describe(struct uni_backend_info *info, int64_t device)
+{
+    (void)device;
     info->usable = 1;
     strcpy(info->detail, "a card for tests");
     return 1;
@@ -102,7 +109,7 @@ static int describe(struct uni_backend_info *info)
 
 const struct uni_cuda_plugin *uni_cuda_plugin(const struct uni_cuda_host *library)
 {
-    static const struct uni_cuda_plugin plugin = {UNI_CUDA_ABI, fill, describe};
+    static const struct uni_cuda_plugin plugin = {.abi = UNI_CUDA_ABI, .devices = devices, .backend = fill, .describe = describe};
     host = library;
     return &plugin;
 }

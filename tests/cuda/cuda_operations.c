@@ -178,7 +178,7 @@ void check_operations(const struct shape *s)
     bench_open(&n, s);
     struct uni_problem *p = &n.cells.problem;
     bench_sort(&n, s);
-    must(s->name, "backend", uni_cuda_backend(&b));
+    must(s->name, "backend", uni_cuda_backend(&b, 0));
     must(s->name, "open", b.open(&b, p, &n.matrix));
     plain_open(&plain, p, &n.matrix);
     tables_open(&t, p);
@@ -233,7 +233,7 @@ void check_nearest(int64_t d, int64_t K)
     struct uni_backend b;
     bench_open(&n, &s);
     bench_sort(&n, &s);
-    must(s.name, "open", uni_cuda_backend(&b) || b.open(&b, &n.cells.problem, &n.matrix));
+    must(s.name, "open", uni_cuda_backend(&b, 0) || b.open(&b, &n.cells.problem, &n.matrix));
     int32_t *index = malloc((size_t)s.n * 4);
     float *score = malloc((size_t)s.n * 4), *Y = malloc((size_t)(K * d) * 4);
     double *sum = malloc((size_t)(K * d) * 8), worst = 0;

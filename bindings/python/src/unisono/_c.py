@@ -152,6 +152,7 @@ class Options(ctypes.Structure):
         ("precision", c_int),
         ("terms", c_int),
         ("backend", c_int),
+        ("device", c_int64),
         ("threads", c_int64),
         ("centroids", POINTER(c_float)),
         ("n_centroids", c_int64),
