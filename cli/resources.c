@@ -39,30 +39,44 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < 0 ? b : b < 0 ? a : a < b ? a : b;
 }
 
-/* What one cgroup's folder leaves. Pages of files count as used there but are given up first, so they are added back. */
-static int64_t cgroup_left(const char *folder, const char *limit_name, const char *used_name, const char *cache_key)
+/* Names of a version of cgroups: files, and lines of memory.stat that tell what counts as used and yet is given up before a
+ * process is ended: pages of files, recently used or not, and what the kernel remembers of them. */
+struct cgroup_names {
+    const char *mount, *limit, *used, *given_up[4];
+};
+static const struct cgroup_names version_1 = {
+    "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file ", "total_active_file "}};
+static const struct cgroup_names version_2 = {
+    "/sys/fs/cgroup", "memory.max", "memory.current", {"inactive_file ", "active_file ", "slab_reclaimable "}};
+
+/* What one cgroup's folder leaves; -1 where it sets no limit. */
+static int64_t cgroup_left(const char *folder, const struct cgroup_names *names)
 {
     char path[PATH_LONG + 64];
-    snprintf(path, sizeof path, "%s/%s", folder, limit_name);
+    snprintf(path, sizeof path, "%s/%s", folder, names->limit);
     int64_t limit = number_in(path, "");
-    snprintf(path, sizeof path, "%s/%s", folder, used_name);
+    snprintf(path, sizeof path, "%s/%s", folder, names->used);
     int64_t used = number_in(path, "");
-    snprintf(path, sizeof path, "%s/memory.stat", folder);
-    int64_t cache = number_in(path, cache_key);
     if (limit < 0 || used < 0)
         return -1;
-    int64_t left = limit - used + (cache > 0 ? cache : 0);
-    return left > 0 ? left : 0;
+    snprintf(path, sizeof path, "%s/memory.stat", folder);
+    for (int i = 0; names->given_up[i]; i++) {
+        int64_t given_up = number_in(path, names->given_up[i]);
+        used -= given_up > 0 ? given_up : 0;
+    }
+    if (used < 0) /* the numbers are not of one moment */
+        used = 0;
+    return limit > used ? limit - used : 0;
 }
 
-/* The smallest of this group's and its parents' limits; group: "/a/b" under mount. */
-static int64_t cgroup_chain(const char *mount, char *group, const char *limit_name, const char *used_name, const char *cache_key)
+/* The smallest of this group's and its parents' limits; group: "/a/b" under the mount, which it ends as "". */
+static int64_t cgroup_chain(char *group, const struct cgroup_names *names)
 {
     char folder[PATH_LONG];
     int64_t left = -1;
     for (;;) {
-        snprintf(folder, sizeof folder, "%s%s", mount, group);
-        left = smaller(left, cgroup_left(folder, limit_name, used_name, cache_key));
+        snprintf(folder, sizeof folder, "%s%s", names->mount, group);
+        left = smaller(left, cgroup_left(folder, names));
         char *slash = strrchr(group, '/');
         if (!slash)
             return left;
@@ -86,10 +100,9 @@ static int64_t cgroups_left(void)
         *second = 0;
         char *group = second + 1;
         if (!strcmp(first, ":"))
-            left = smaller(left, cgroup_chain("/sys/fs/cgroup", group, "memory.max", "memory.current", "inactive_file "));
+            left = smaller(left, cgroup_chain(group, &version_2));
         else if (!strcmp(first, ":memory"))
-            left = smaller(left, cgroup_chain("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes", "memory.usage_in_bytes",
-                                              "total_inactive_file "));
+            left = smaller(left, cgroup_chain(group, &version_1));
     }
     fclose(f);
     return left;

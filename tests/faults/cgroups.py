@@ -60,13 +60,17 @@ class Groups(Counts):
                    not os.path.exists(os.path.join(self.folder, "o.npy")), (status, err))
 
     def memory(self):
-        def of(limit, used, cache, key="inactive_file"):
-            return {"memory.max": "%s\n" % limit, "memory.current": "%d\n" % used, "memory.stat": "anon 5\n%s %d\n" % (key, cache)}
+        def of(limit, used, cache, active=0, slab=0):
+            stat = "anon 5\nfile 77\ninactive_anon 3\nactive_anon 2\ninactive_file %d\nactive_file %d\nslab_reclaimable %d\nslab 99\n"
+            return {"memory.max": "%s\n" % limit, "memory.current": "%d\n" % used, "memory.stat": stat % (cache, active, slab)}
 
         def at(folder, files):
             return {os.path.join(folder, name): text for name, text in files.items()}
 
         self.refused("version 2, own group", "0::/user/job\n", at("user/job", of(300 * MB, 100 * MB, 50 * MB)), 250)
+        self.refused("version 2, files read more than once", "0::/job\n", at("job", of(300 * MB, 200 * MB, 50 * MB, active=40 * MB)), 190)
+        self.refused("version 2, what is known of many files", "0::/job\n", at("job", of(300 * MB, 200 * MB, 50 * MB, slab=30 * MB)), 180)
+        self.refused("version 2, more to give up than is used", "0::/job\n", at("job", of(300 * MB, 100 * MB, 50 * MB, active=90 * MB)), 300)
         self.refused("version 2, a container's", "0::/\n", of(300 * MB, 100 * MB, 0), 200)
         self.refused("version 2, a group that is not to be seen", "0::/host/abc\n", of(300 * MB, 100 * MB, 0), 200)
         self.refused("version 2, a parent's is smaller", "0::/user/job\n",
@@ -74,8 +78,8 @@ class Groups(Counts):
         self.refused("version 2, none left", "0::/job\n", at("job", of(300 * MB, 301 * MB, 0)), 0)
         self.refused("version 2, no limit", "0::/job\n", at("job", of("max", 100 * MB, 0)), None)
         older = {"memory.limit_in_bytes": "300000000\n", "memory.usage_in_bytes": "100000000\n",
-                 "memory.stat": "inactive_file 1\ntotal_inactive_file 30000000\n"}
-        self.refused("version 1", "5:memory:/job\n1:name=systemd:/\n0::/\n", at("memory/job", older), 230)
+                 "memory.stat": "inactive_file 1\nactive_file 2\ntotal_inactive_file 30000000\ntotal_active_file 20000000\n"}
+        self.refused("version 1", "5:memory:/job\n1:name=systemd:/\n0::/\n", at("memory/job", older), 250)
 
     def threads(self, name, groups, tree, expected):
         answer = self.within(groups, tree, self.integrate("--dry-run"))
