@@ -31,13 +31,35 @@ void uni_expected(double *E, const double *level_O, const struct uni_problem *p)
             E[l * p->K + k] = r_sum[k] * p->level_share[l];
 }
 
-double uni_diversity(const double *level_O, const double *E, const struct uni_problem *p)
+/* Levels in equal parts, as many whatever the threads. */
+enum { MOST_PARTS = 64, LEVELS_A_PART = 32 };
+struct terms {
+    const double *level_O, *E;
+    const struct uni_problem *p;
+    int64_t n;
+    double part[MOST_PARTS];
+};
+
+static void add_terms(void *context, int64_t part)
 {
+    struct terms *t = context;
+    const struct uni_problem *p = t->p;
     double sum = 0;
-    for (int64_t l = 0; l < p->B; l++)
+    for (int64_t l = p->B * part / t->n; l < p->B * (part + 1) / t->n; l++)
         for (int64_t k = 0; k < p->K; k++)
-            if (level_O[l * p->K + k] > 0)
-                sum += uni_diversity_term(p->sigma[k], p->level_theta[l], level_O[l * p->K + k], E[l * p->K + k],
+            if (t->level_O[l * p->K + k] > 0)
+                sum += uni_diversity_term(p->sigma[k], p->level_theta[l], t->level_O[l * p->K + k], t->E[l * p->K + k],
                                           p->penalty_scale, p->penalty_add);
-    return sum;
+    t->part[part] = sum;
+}
+
+int uni_diversity(double *sum, const double *level_O, const double *E, const struct uni_problem *p, struct uni_backend *b)
+{
+    struct terms t = {.level_O = level_O, .E = E, .p = p, .n = p->B / LEVELS_A_PART};
+    t.n = t.n < 1 ? 1 : t.n < MOST_PARTS ? t.n : MOST_PARTS;
+    int err = b->each(b, t.n, add_terms, &t);
+    *sum = 0;
+    for (int64_t i = 0; i < t.n; i++)
+        *sum += t.part[i];
+    return err;
 }

@@ -94,8 +94,8 @@ void uni_seed_close(struct uni_seed *);
 void uni_levels_of_groups(double *level_O, const double *O, const struct uni_problem *);
 /* E (B,K) from O by level */
 void uni_expected(double *E, const double *level_O, const struct uni_problem *);
-/* sum sigma theta O ln((O+E+1)/(2E+1)) */
-double uni_diversity(const double *level_O, const double *E, const struct uni_problem *);
+/* *sum = sum sigma theta O ln((O+E+1)/(2E+1)), on the backend's host threads; UNI_STOPPED where they were told to stop */
+int uni_diversity(double *sum, const double *level_O, const double *E, const struct uni_problem *, struct uni_backend *);
 
 /* ---- ridge.c: sums and moments -> new centroids and corrections */
 /* Replaces W (G,K,D) and Y (K,D); clusters without correction keep their Y. scratch: uni_ridge_scratch doubles. */

@@ -131,54 +131,56 @@ static int is_degenerate(const struct solve *s, int64_t k)
     return s->kept[k] >= 2 && !(fmin(s->schur[k], s->smallest[k]) >= DEGENERATE);
 }
 
-enum { SIDE_BY_SIDE = 4 }; /* sums that do not wait for each other */
-
-/* Sums of squares of one pair's W, and of how far it moved. */
-struct squares {
-    double moved[SIDE_BY_SIDE], size[SIDE_BY_SIDE];
+enum {
+    AT_ONCE = 64,    /* dimensions */
+    SIDE_BY_SIDE = 4 /* sums that do not wait for each other */
 };
 
-static void add_square(struct squares *q, int i, float *W, double now)
+/* Puts n <= AT_ONCE numbers of a pair's W in their place, and adds up how far they moved. now: zeros up to a multiple of
+ * SIDE_BY_SIDE. */
+static void put(float *restrict W, const float *restrict now, int64_t n, double O, double *moved, double *size)
 {
-    double old = *W, kept = *W = (float)now;
-    q->moved[i] += (kept - old) * (kept - old);
-    q->size[i] += kept * kept;
+    float old[AT_ONCE] = {0};
+    double far[SIDE_BY_SIDE] = {0}, large[SIDE_BY_SIDE] = {0};
+    memcpy(old, W, (size_t)n * sizeof *W);
+    memcpy(W, now, (size_t)n * sizeof *W);
+    for (int64_t d = 0; d < n; d += SIDE_BY_SIDE)
+        for (int i = 0; i < SIDE_BY_SIDE; i++) {
+            double off = (double)now[d + i] - (double)old[d + i];
+            far[i] += off * off;
+            large[i] += (double)now[d + i] * (double)now[d + i];
+        }
+    *moved += O * ((far[0] + far[2]) + (far[1] + far[3]));
+    *size += O * ((large[0] + large[2]) + (large[1] + large[3]));
 }
 
-static void add_squares(const struct squares *q, double O, double *moved, double *size)
+static void correct(float *restrict now, const double *restrict S, const double *restrict c, int64_t n, double O, double lambda)
 {
-    *moved += O * ((q->moved[0] + q->moved[2]) + (q->moved[1] + q->moved[3]));
-    *size += O * ((q->size[0] + q->size[2]) + (q->size[1] + q->size[3]));
+    for (int64_t d = 0; d < n; d++)
+        now[d] = (float)uni_correction(S[d], O, c[d], lambda);
 }
 
 /* Writes one pair's W by the closed form, 0 unless corrected, and adds up how far it moved. */
 static void store(const struct solve *s, int64_t g, int64_t k, int corrected, double *moved, double *size)
 {
-    const int64_t D = s->p->D, pair = g * s->p->K + k, whole = D / SIDE_BY_SIDE * SIDE_BY_SIDE;
-    const double *S = s->S + pair * D, *c = s->c + k * D, O = s->O[pair], lambda = s->lambda[pair];
-    float *W = s->W + pair * D;
-    struct squares q = {{0}, {0}};
-    if (corrected && lambda > 0) {
-        for (int64_t d = 0; d < whole; d += SIDE_BY_SIDE)
-            for (int i = 0; i < SIDE_BY_SIDE; i++)
-                add_square(&q, i, W + d + i, uni_correction(S[d + i], O, c[d + i], lambda));
-        for (int64_t d = whole; d < D; d++)
-            add_square(&q, 0, W + d, uni_correction(S[d], O, c[d], lambda));
-    } else {
-        for (int64_t d = 0; d < D; d++)
-            add_square(&q, 0, W + d, 0);
+    const int64_t D = s->p->D, pair = g * s->p->K + k;
+    for (int64_t d = 0; d < D; d += AT_ONCE) {
+        const int64_t n = D - d < AT_ONCE ? D - d : AT_ONCE;
+        float now[AT_ONCE] = {0};
+        if (corrected && s->lambda[pair] > 0)
+            correct(now, s->S + pair * D + d, s->c + k * D + d, n, s->O[pair], s->lambda[pair]);
+        put(s->W + pair * D + d, now, n, s->O[pair], moved, size);
     }
-    add_squares(&q, O, moved, size);
 }
 
 /* The same from the pair's row of the dense solution, m apart; NULL: W = 0. */
 static void store_dense(const struct solve *s, int64_t g, int64_t k, const double *dense, int64_t m, double *moved, double *size)
 {
     const int64_t D = s->p->D, pair = g * s->p->K + k;
-    struct squares q = {{0}, {0}};
-    for (int64_t d = 0; d < D; d++)
-        add_square(&q, 0, s->W + pair * D + d, dense ? dense[d * m] : 0);
-    add_squares(&q, s->O[pair], moved, size);
+    for (int64_t d = 0; d < D; d++) {
+        float now[SIDE_BY_SIDE] = {dense ? (float)dense[d * m] : 0};
+        put(s->W + pair * D + d, now, 1, s->O[pair], moved, size);
+    }
 }
 
 static void correct_chunk(void *context, int64_t chunk)

@@ -132,15 +132,25 @@ done:
 }
 
 /* (Dr,Kv) -> (K,D) */
-static void turn(const struct uni_shape *s, double *S, const double *moments)
-{
-    enum { ROWS = 8 }; /* at once: what a line of moments goes to */
-    for (int64_t first = 0; first < s->K; first += ROWS) {
-        const int64_t end = first + ROWS < s->K ? first + ROWS : s->K;
-        for (int64_t d = 0; d < s->D; d++)
-            for (int64_t k = first; k < end; k++)
-                S[k * s->D + d] = moments[d * s->Kv + k];
+#define TURN(name, type)                                                                                                         \
+    static void name(const struct uni_shape *s, double *S, const type *moments)                                                  \
+    {                                                                                                                            \
+        enum { ROWS = 8 }; /* at once: what a line of moments goes to */                                                         \
+        for (int64_t first = 0; first < s->K; first += ROWS) {                                                                   \
+            const int64_t end = first + ROWS < s->K ? first + ROWS : s->K;                                                       \
+            for (int64_t d = 0; d < s->D; d++)                                                                                   \
+                for (int64_t k = first; k < end; k++)                                                                            \
+                    S[k * s->D + d] = (double)moments[d * s->Kv + k];                                                            \
+        }                                                                                                                        \
     }
+TURN(turn, double)
+TURN(turn_single, float)
+
+static void add_to_total(const struct uni_cpu *c, double *total, const float *S, int64_t is_begun)
+{
+    if (!is_begun)
+        memset(total, 0, (size_t)(c->shape.D * c->shape.Kv) * sizeof *total);
+    c->kernels->add_moments(&c->shape, total, S);
 }
 
 /* Small runs of a group share a float32 sum while they have no more rows than one run may have. */
@@ -151,21 +161,25 @@ static void moments_task(void *context, int64_t task, int thread)
     const struct uni_slice *slice = &c->layout.slice[c->slice_first + task];
     float *S = uni_cpu_run_S(c, thread);
     double *total = slice->part < 0 ? c->whole + thread * s->Dr * s->Kv : c->parts + slice->part * s->Dr * s->Kv;
-    int64_t rows = 0;
-    memset(total, 0, (size_t)(s->D * s->Kv) * sizeof *total);
+    int64_t rows = 0, is_begun = 0;
     for (int64_t i = slice->run, end = slice->run + slice->runs; i < end;) {
         struct uni_run run;
         struct uni_part part[MOST_JOINED];
         const float *x = c->x1 ? c->x1 + c->layout.run[i].first : NULL;
         i += uni_cpu_join(c, i, end, &run, part);
         if (rows + run.n > RUN_ROWS) {
-            c->kernels->add_moments(s, total, S);
+            add_to_total(c, total, S, is_begun);
+            is_begun = 1;
             rows = 0;
         }
         c->kernels->moments(s, &run, part, S, rows > 0, x, uni_cpu_scratch(c, thread));
         rows += run.n;
     }
-    c->kernels->add_moments(s, total, S);
+    if (slice->part < 0 && !is_begun) {
+        turn_single(s, c->S + (slice->group - c->S_first) * s->K * s->D, S);
+        return;
+    }
+    add_to_total(c, total, S, is_begun);
     if (slice->part < 0)
         turn(s, c->S + (slice->group - c->S_first) * s->K * s->D, total);
 }
