@@ -311,6 +311,7 @@ int uni_cuda_checked(cudaError_t status, const char *call)
 int uni_cuda_enter(struct uni_cuda_visit *visit, int64_t device)
 {
     int err = 0;
+    (void)cudaGetLastError(); /* of somebody else's call: it must not be taken for a launch's */
     TRY(CUDA(cudaGetDevice(&visit->before)));
     visit->device = (int)device;
     if (visit->before != visit->device)

@@ -97,8 +97,8 @@ void uni_cuda_lanes_close(struct uni_cuda *c)
             if (all->lane[i].ready[b])
                 cudaEventDestroy(all->lane[i].ready[b]);
     }
+    cudaFree(all->device); /* waits for all copies */
     cudaFreeHost(all->pinned);
-    cudaFree(all->device);
     free(all);
     c->lanes = NULL;
 }

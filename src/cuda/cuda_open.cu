@@ -354,6 +354,7 @@ void uni_cuda_close(struct uni_backend *b)
         cudaEventDestroy(c->answer);
     if (c->stream)
         cudaStreamDestroy(c->stream);
+    (void)cudaGetLastError();
     uni_cuda_lists_close(&c->lists);
     free(c);
     b->state = NULL;

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Calls that the CUDA backend makes to the card fail, in every use the first from each place in turn, once for want of memory and
+ * once by a broken kernel, in uses that reach all of the backend's host code between them. What must hold:
+ *
+ * - the call of the library says so, in a sentence with the card's reason; or it was one of those that give something back, the
+ * result is that of a run without failure, and nothing is lost;
+ * - what cannot be read is NaN, and can be read when the card works again;
+ * - all is given back, once, and no copy is under way in memory that is (card.h);
+ * - the same process can go on: a second use works, or, where the card is gone for good, ends with a sentence.
+ *
+ *     card_faults [name]    the uses whose names hold it; exit code 77 where there is no stand-in */
+#include "card_use.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NO_MEMORY = 2, BROKEN_KERNEL = 719 };
+
+static const struct use uses[] = {
+    {"blocks, seeded", 300, 5, 3, "clusters=4", .seeded = 1},
+    {"single, terms, sweep by sweep", 300, 5, 3, "clusters=4 precision=single terms=yes sweeps=6 window=1", .variables = 1},
+    {"a sigma for every cluster, cells without a label", 300, 7, 3, "", .cluster_sigma = 1, .odd_ones = 1},
+    {"more sweeps than a graph has", 200, 5, 2, "clusters=4 sweeps=70 window=100 max-rounds=3", .variables = 1},
+    {"wide: D 64, K 128", 300, 64, 2, "clusters=128", .variables = 1},
+    {"wide: D 50, K 100, single", 300, 50, 2, "clusters=100 precision=single", .variables = 1},
+    {"plain path: D 70", 200, 70, 3, "clusters=4", .variables = 1},
+    {"plain path: K 130, single", 400, 5, 3, "clusters=130 precision=single terms=yes", .variables = 1},
+    {"damped", 300, 5, 3, "clusters=4 update=jacobi", .variables = 1},
+    {"damped, terms, sweep by sweep", 300, 5, 3, "clusters=4 update=jacobi terms=yes sweeps=6 window=1", .variables = 1},
+    {"damped, plain path, single", 200, 70, 3, "clusters=4 update=jacobi precision=single", .variables = 1},
+    {"degenerate systems", 300, 5, 3, "clusters=4", .degenerate = 1},
+    {"two variables", 300, 5, 4, "clusters=4", .variables = 2},
+    {"three variables, damped", 300, 5, 4, "clusters=4 update=jacobi", .variables = 3},
+    {"sums by level", 300, 5, 4, "clusters=4", .variables = 3, .by_level = 1},
+    {"several pieces of rows", 20000, 64, 2, "clusters=4 sweeps=1 max-rounds=1", .variables = 1},
+};
+
+/* What only gives something back, or looks for an error that others left, may fail without a word. (Of a launch that fails the
+   word is asked for where the launch itself is made to.) */
+static int only_gives_back(const char *function)
+{
+    static const char *const names[] = {"cudaFree",         "cudaFreeHost",         "cudaStreamDestroy",
+                                        "cudaEventDestroy", "cudaGraphExecDestroy", "cudaGraphDestroy",
+                                        "cudaGetDevice",    "cudaGetLastError"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], function) == 0)
+            return 1;
+    return 0;
+}
+
+static const char *reason_of(int error)
+{
+    return error == NO_MEMORY ? "out of memory" : "unspecified launch failure";
+}
+
+/* What is wrong with what came of a use in which a call failed, or NULL. */
+static const char *wrong_with(const struct got *g, const struct got *good, int error)
+{
+    if (*card.problems())
+        return card.problems();
+    if (!*card.failed())
+        return "the call was not reached";
+    if (g->stale)
+        return "what failed to be read is not NaN, or cannot be read again";
+    if (g->status == UNI_OK)
+        return !only_gives_back(card.failed()) ? "it went on" : got_same(g, good) ? NULL : "it went on, with another result";
+    if (!strstr(g->sentence, reason_of(error)) || strchr(g->sentence, '\n'))
+        return "a sentence without the reason";
+    if (g->status != UNI_DEVICE && g->status != UNI_BACKEND && !(g->status == UNI_MEMORY && error == NO_MEMORY))
+        return "another status";
+    return NULL;
+}
+
+/* After a failure, in the same process; the card's state is as the failure left it. */
+static const char *wrong_afterwards(const struct use *u, const struct got *good, int error)
+{
+    struct got again;
+    const char *wrong = NULL;
+    use_run(&again, u, 0);
+    if (*card.problems())
+        wrong = card.problems();
+    else if (error == NO_MEMORY)
+        wrong = again.status == UNI_OK && got_same(&again, good) ? NULL : "the next use does not work";
+    else if (again.status == UNI_OK || !strstr(again.sentence, reason_of(error)))
+        wrong = "the next use does not say that the card is broken";
+    got_free(&again);
+    return wrong;
+}
+
+static void fail_at(const struct use *u, const struct got *good, long at, int error, int afterwards)
+{
+    struct got g;
+    card.begin(at, error);
+    use_run(&g, u, error == NO_MEMORY);
+    const char *wrong = wrong_with(&g, good, error);
+    checks++;
+    if (wrong) {
+        failures++;
+        printf("FAIL %s: call %ld (%s, error %d): %s\n     \"%s\"\n", u->name, at, card.failed(), error, wrong, g.sentence);
+    } else if (afterwards && (wrong = wrong_afterwards(u, good, error))) {
+        failures++;
+        printf("FAIL %s: after call %ld (%s, error %d): %s\n", u->name, at, card.failed(), error, wrong);
+    }
+    got_free(&g);
+}
+
+static void check_use(const struct use *u)
+{
+    struct got good, again;
+    card.set("degenerate", u->degenerate);
+    card.begin(0, 0);
+    use_run(&good, u, 0);
+    long calls = card.calls(), places = 0;
+    char *is_new = calloc((size_t)calls + 1, 1);
+    for (long i = 1; is_new && i <= calls; i++)
+        is_new[i] = (char)card.is_new(i);
+    must(u->name, "a use without failures", good.status);
+    checks++;
+    if (*card.problems() || good.status || !is_new) {
+        failures++;
+        printf("FAIL %s: without a failure: %s%s\n", u->name, card.problems(), good.sentence);
+        got_free(&good);
+        free(is_new);
+        return;
+    }
+    use_run(&again, u, 0);
+    expect(u->name, "the same again", !got_same(&good, &again), 0);
+    got_free(&again);
+    for (long at = 1; at <= calls; at++) {
+        if (!is_new[at])
+            continue;
+        places++;
+        fail_at(u, &good, at, NO_MEMORY, is_new[at] > 1);
+        fail_at(u, &good, at, BROKEN_KERNEL, is_new[at] > 1);
+    }
+    printf("%-50s %5ld calls from %ld places\n", u->name, calls, places);
+    free(is_new);
+    card.begin(0, 0);
+    got_free(&good);
+}
+
+/* On the second of two cards: nothing is made on the first, and a thread that uses it goes on with it. */
+static void check_devices(void)
+{
+    const struct use second = {"the second of two", 300, 5, 3, "clusters=4 device=1", .variables = 1};
+    const struct use third = {"a third of two", 300, 5, 3, "clusters=4 device=2", .variables = 1};
+    struct got g;
+    card.set("count", 2);
+    card.begin(0, 0);
+    use_run(&g, &second, 0);
+    expect(second.name, "works", g.status != UNI_OK || *card.problems() || !strstr(g.backend, "card 1"), 0);
+    expect(second.name, "nothing on the first", card.used(0), 0);
+    got_free(&g);
+    card.set("current", 0);
+    use_run(&g, &second, 0);
+    expect(second.name, "the thread's own", g.status != UNI_OK || card.current() != 0, 0);
+    got_free(&g);
+    use_run(&g, &third, 0);
+    expect(third.name, "is refused", g.status != UNI_BACKEND || !strstr(g.sentence, "this machine has 2"), 0);
+    got_free(&g);
+    card.set("count", 1);
+}
+
+int main(int argc, char **argv)
+{
+    if (!card_open()) {
+        printf("skipped: the stand-in for a card is not built, which takes nvcc\n");
+        return 77;
+    }
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
+        if (argc < 2 || strstr(uses[i].name, argv[1]))
+            check_use(&uses[i]);
+    check_devices();
+    printf("%d checks, %d failed\n", checks, failures);
+    return failures > 0;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the stand-in for a card does instead of the kernels: every cell belongs to all clusters alike, and nothing is corrected.
+ * So tables and moments have numbers that the host can go on with, rows come back as they were sent, and the nearest centroids
+ * are right. A kernel that is not listed does nothing. */
+#include <cstdio>
+#include <cstring>
+
+#include "../../src/cuda/cuda_backend.h"
+#include "card.h"
+
+template <typename T> static T *real(T *on_card)
+{
+    return (T *)card_storage(on_card);
+}
+
+template <typename T> static T given(const void *const *arguments, int i)
+{
+    T value;
+    memcpy(&value, arguments[i], sizeof value);
+    return value;
+}
+
+static uni_cuda_view view_of(const void *const *arguments)
+{
+    return given<uni_cuda_view>(arguments, 0);
+}
+
+static void nearest(const void *const *a, unsigned)
+{
+    int32_t *index = real(given<int32_t *>(a, 0));
+    float *score = real(given<float *>(a, 1));
+    long long *sum = given<long long *>(a, 2), *count = given<long long *>(a, 3);
+    const float *X = real(given<const float *>(a, 4)), *Yt = real(given<const float *>(a, 6));
+    const int M = given<int>(a, 5), n = given<int>(a, 7), D = given<int>(a, 8);
+    long long *sums = sum ? real(sum) : nullptr, *counts = sum ? real(count) : nullptr;
+    for (int i = 0; i < M; i++) {
+        score[i] = -2;
+        for (int k = 0; k < n; k++) {
+            float dot = 0;
+            for (int d = 0; d < D; d++)
+                dot += X[i * D + d] * Yt[d * n + k];
+            if (dot > score[i])
+                score[i] = dot, index[i] = k;
+        }
+        for (int d = 0; sums && d < D; d++)
+            sums[index[i] * D + d] += (long long)((double)X[i * D + d] * 1099511627776.0);
+        if (sums)
+            counts[index[i]]++;
+    }
+}
+
+static void rows_out(const uni_cuda_view &v, uint32_t from, uint32_t to, float *out, int64_t row_from)
+{
+    const uni_cuda_tile *tile = real(v.tile);
+    for (uint32_t t = from; out && t < to; t++)
+        for (uint32_t i = 0; i < (tile[t].packed & 31); i++)
+            memcpy(real(out) + ((int64_t)tile[t].row + i - row_from) * v.D, real(v.Z) + ((int64_t)tile[t].row + i) * v.Dz,
+                   sizeof(float) * (size_t)v.D);
+}
+
+struct pass { /* that of cuda_assign.cu */
+    uint32_t from, to;
+    int corrected, fit;
+    float scale;
+    float *out;
+    int64_t row_from;
+};
+
+static void assign_kernel(const void *const *a, unsigned)
+{
+    const pass p = given<pass>(a, 1);
+    rows_out(view_of(a), p.from, p.to, p.out, p.row_from);
+}
+
+static void assign_plain(const void *const *a, unsigned)
+{
+    rows_out(view_of(a), given<uint32_t>(a, 1), given<uint32_t>(a, 2), given<float *>(a, 6), given<int64_t>(a, 7));
+}
+
+static void give_R(const void *const *a, unsigned tiles)
+{
+    const uni_cuda_view v = view_of(a);
+    const uni_cuda_tile *tile = real(v.tile) + given<uint32_t>(a, 1);
+    float *out = real(given<float *>(a, 2));
+    for (unsigned t = 0; t < tiles; t++)
+        for (int64_t i = 0; i < (int64_t)(tile[t].packed & 31) * v.K; i++)
+            out[((int64_t)tile[t].row - given<int64_t>(a, 3)) * v.K + i] = 1.0f / (float)v.K;
+}
+
+static double cells_of(const uni_cuda_view &v, int group)
+{
+    double cells = 0;
+    for (int i = 0; i < v.P; i++)
+        cells += real(v.piece)[i].group == group ? real(v.piece)[i].n : 0;
+    return cells;
+}
+
+static void put_O(const void *const *a, unsigned groups)
+{
+    const uni_cuda_view v = view_of(a);
+    for (int64_t i = 0; i < (int64_t)v.G * v.K; i++)
+        real(v.O)[i] = cells_of(v, (int)(i / v.K)) / v.K;
+    (void)groups;
+}
+
+static void finish_fit(const void *const *a, unsigned)
+{
+    double *result = real(view_of(a).result);
+    result[RESULT_TOTAL] = 100;
+    result[RESULT_ENTROPY] = -10;
+    result[RESULT_DIVERSITY] = 1;
+}
+
+static void finish_ridge(const void *const *a, unsigned)
+{
+    double *result = real(view_of(a).result);
+    result[RESULT_CHANGE] = 0.5;
+    result[RESULT_PRUNED] = result[RESULT_SKIPPED] = 0;
+    result[RESULT_DEGENERATE] = card_degenerate;
+}
+
+static void moments(const void *const *a, unsigned)
+{
+    const uni_cuda_view v = view_of(a);
+    for (int i = 0; i < v.P; i++) {
+        const uni_cuda_piece piece = real(v.piece)[i];
+        for (int64_t j = 0; j < (int64_t)v.K * v.D; j++)
+            for (uint32_t row = piece.row; row < piece.row + piece.n; row++)
+                real(v.S)[piece.group * v.K * v.D + j] +=
+                    (long long)((double)real(v.Z)[row * (int64_t)v.Dz + j % v.D] / v.K * v.S_scale);
+    }
+}
+
+static void by_level(const void *const *a, unsigned)
+{
+    const uni_cuda_view v = view_of(a);
+    const int64_t table = (int64_t)v.K * v.D;
+    for (int64_t i = 0; i < v.G * table; i++) {
+        for (int u = 0; u < v.V; u++)
+            real(v.level_S)[real(v.group_row)[i / table * v.V + u] * table + i % table] += real(v.S)[i];
+        if (real(v.takes_part)[i / v.D])
+            real(v.level_S)[v.levels * table + i % table] += real(v.S)[i];
+    }
+}
+
+static void to_double(const void *const *a, unsigned)
+{
+    long long *S = real(given<long long *>(a, 0));
+    for (int64_t i = 0; i < given<int64_t>(a, 1); i++) {
+        double x = (double)S[i] / given<double>(a, 2);
+        memcpy(S + i, &x, sizeof x);
+    }
+}
+
+enum { VIEW = sizeof(uni_cuda_view) };
+static const card_kernel card_kernels[] = {{"nearest", nearest, {8, 8, 8, 8, 8, 4, 8, 4, 4}},
+                                           {"assign_kernel", assign_kernel, {VIEW, sizeof(pass)}},
+                                           {"assign_plain", assign_plain, {VIEW, 4, 4, 8, 4, 4, 8, 8}},
+                                           {"give_R", give_R, {VIEW, 4, 8, 8}},
+                                           {"level_tables", put_O, {VIEW}},
+                                           {"finish_fit", finish_fit, {VIEW}},
+                                           {"finish_ridge", finish_ridge, {VIEW}},
+                                           {"moments_kernel", moments, {VIEW}},
+                                           {"moments_plain", moments, {VIEW}},
+                                           {"by_level", by_level, {VIEW}},
+                                           {"to_double", to_double, {8, 8, 8}}};
+static_assert(VIEW + sizeof(pass) + 8 * 16 < CARD_MOST_ARGUMENTS, "the arguments of a kernel");
+
+/* In the names that the compiler makes a function's own follows its length. */
+const card_kernel *card_kernel_of(const char *mangled)
+{
+    char name[64];
+    for (size_t i = 0; i < sizeof card_kernels / sizeof *card_kernels; i++) {
+        snprintf(name, sizeof name, "%zu%s", strlen(card_kernels[i].name), card_kernels[i].name);
+        if (strstr(mangled, name))
+            return &card_kernels[i];
+    }
+    return nullptr;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory on the card and pinned memory. An address on the card is one of a range that nobody can touch; what it stands for lies
+ * elsewhere. Addresses are not used again, so that what is freed is known as such. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "card.h"
+
+struct region {
+    struct region *next;
+    char *at, *storage; /* storage: of memory on the card */
+    size_t bytes;
+    int device, on_card;
+};
+
+static struct region *regions;
+static char *range, *range_end, *range_next, left[4096];
+
+static struct region *find(const void *at)
+{
+    for (struct region *r = regions; r; r = r->next)
+        if ((const char *)at >= r->at && (const char *)at < r->at + r->bytes)
+            return r;
+    return NULL;
+}
+
+static char *new_address(size_t bytes)
+{
+    size_t size = (size_t)1 << 42;
+    while (!range && size > (size_t)1 << 32) {
+        void *got = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        range = got == MAP_FAILED ? NULL : got;
+        range_end = range + size;
+        range_next = range;
+        size /= 2;
+    }
+    size_t whole = (bytes + 65535) / 65536 * 65536 + 65536; /* and a gap */
+    if (!range || (size_t)(range_end - range_next) < whole)
+        return NULL;
+    char *at = range_next;
+    range_next += whole;
+    return at;
+}
+
+enum card_side card_side_of(const void *at, size_t bytes, int device)
+{
+    const struct region *r = find(at);
+    int in_range = (const char *)at >= range && (const char *)at < range_end;
+    if (!r)
+        return in_range ? CARD_NOWHERE : CARD_PAGEABLE;
+    if ((size_t)(r->at + r->bytes - (const char *)at) < bytes)
+        return CARD_NOWHERE;
+    return !r->on_card ? CARD_PINNED : r->device == device ? CARD_DEVICE : CARD_NOWHERE;
+}
+
+void *card_storage(const void *at)
+{
+    const struct region *r = find(at);
+    return !r ? (void *)(uintptr_t)at : r->on_card ? r->storage + ((const char *)at - r->at) : r->at + ((const char *)at - r->at);
+}
+
+int64_t card_taken(int device)
+{
+    int64_t sum = 0;
+    for (const struct region *r = regions; r; r = r->next)
+        sum += r->on_card && r->device == device ? (int64_t)r->bytes : 0;
+    return sum;
+}
+
+const char *card_memory_left(void)
+{
+    size_t used = 0;
+    *left = 0;
+    for (const struct region *r = regions; r && used < sizeof left - 100; r = r->next)
+        used += (size_t)snprintf(left + used, sizeof left - used, "%zu bytes of %s memory were not given back\n", r->bytes,
+                                 r->on_card ? "the card's" : "pinned");
+    return left;
+}
+
+static cudaError_t take(void **where, size_t bytes, int on_card)
+{
+    card_use();
+    struct region *r = calloc(1, sizeof *r);
+    char *storage = calloc(bytes ? bytes : 1, 1);
+    char *at = on_card ? new_address(bytes) : storage;
+    if (!r || !storage || !at || bytes == 0) {
+        free(r), free(storage);
+        *where = NULL;
+        return card_says(bytes ? cudaErrorMemoryAllocation : cudaSuccess);
+    }
+    *r = (struct region){regions, at, storage, bytes, card_device(), on_card};
+    regions = r;
+    *where = at;
+    return cudaSuccess;
+}
+
+static void give_back(void *at, int on_card, const char *function)
+{
+    struct region *r = find(at);
+    if (!r || r->at != at || r->on_card != on_card) {
+        card_problem("%s of %p, which is nothing to be freed so", function, at);
+        return;
+    }
+    if (on_card)
+        card_drain_device(r->device);
+    else
+        card_pending(r->at, r->bytes, "pinned memory was freed");
+    struct region **link = &regions;
+    while (*link != r)
+        link = &(*link)->next;
+    *link = r->next;
+    free(r->storage);
+    free(r);
+}
+
+cudaError_t cudaMalloc(void **where, size_t bytes)
+{
+    CARD_CALL;
+    return take(where, bytes, 1);
+}
+
+cudaError_t cudaHostAlloc(void **where, size_t bytes, unsigned flags)
+{
+    CARD_CALL;
+    (void)flags;
+    return take(where, bytes, 0);
+}
+
+/* What fails to be given back cannot be given back again: it counts as given. */
+cudaError_t cudaFree(void *at)
+{
+    CARD_OPEN;
+    if (at)
+        give_back(at, 1, __func__);
+    return fate;
+}
+
+cudaError_t cudaFreeHost(void *at)
+{
+    CARD_OPEN;
+    if (at)
+        give_back(at, 0, __func__);
+    return fate;
+}

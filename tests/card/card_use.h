@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A use of the library from the beginning to the end, with all that can be read; and the stand-in for the card. */
+#ifndef TESTS_CARD_USE_H
+#define TESTS_CARD_USE_H
+
+#include "cuda_check.h"
+
+struct use {
+    const char *name;
+    int64_t cells, dims, levels;
+    const char *options; /* "name=value ..." */
+    int variables;       /* 0: one */
+    int seeded;          /* the library chooses the starting centroids */
+    int cluster_sigma, odd_ones;
+    int by_level; /* the seam's operations, with sums by level, which the library asks for where there are a great many groups */
+    int degenerate; /* the card says that the ridge systems are */
+};
+
+enum { ARRAYS = 8 };
+struct got { /* what a use read */
+    int status;
+    char sentence[512], backend[64], warning[512];
+    void *array[ARRAYS];
+    int64_t bytes[ARRAYS];
+    int stale; /* a read that failed left numbers, or did not work when it was tried again */
+};
+
+/* The stand-in's own functions, from the plugin that UNISONO_CUDA_PLUGIN names. */
+struct card {
+    void (*begin)(long at, int error);
+    long (*calls)(void);
+    int (*is_new)(long call);
+    const char *(*failed)(void), *(*problems)(void);
+    void (*set)(const char *, long long);
+    int (*current)(void), (*used)(int);
+};
+extern struct card card;
+int card_open(void); /* 0: there is none */
+
+/* again: a read that fails is tried once more. */
+void use_run(struct got *, const struct use *, int again);
+void got_free(struct got *);
+int got_same(const struct got *, const struct got *);
+
+#endif
