@@ -412,10 +412,10 @@ struct uni_lisi_options {
     const volatile int *cancel; /* or NULL. Another thread or a signal handler may set it: UNI_STOPPED within milliseconds */
     uni_lisi_progress_fn progress; /* or NULL */
     void *progress_user;
-};
     int backend;    /* of enum uni_backend_kind: what goes through all cells for the nearest. The same bytes. auto: a card, if there is
                        work for a second and one that can do it */
     int64_t device; /* of several cards the one that backend cuda uses, from 0 */
+};
 
 /* Perplexity 30, 20,000 cells, seed 0, the CPU. size: sizeof(struct uni_lisi_options). */
 UNI_API void uni_lisi_options_init(struct uni_lisi_options *options, size_t size);

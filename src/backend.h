@@ -156,6 +156,9 @@ void uni_cpu_describe(struct uni_backend_info *);
 /* From a plugin that is opened here, so that nothing links against CUDA. UNI_BACKEND, with a sentence: no plugin, or no such device.
  */
 int uni_cuda_backend(struct uni_backend *, int64_t device);
+/* Its part of the search for neighbours. UNI_BACKEND likewise. */
+struct uni_near_device;
+int uni_cuda_near(const struct uni_near_device **, int64_t device);
 /* Returns 0 where there is no plugin, or no such device beside the first. *present: 0 where the machine has no device or no driver at
  * all. */
 int uni_cuda_describe(struct uni_backend_info *, int64_t device, int *present);

@@ -275,15 +275,16 @@ void uni_close(struct uni_harmony *h)
 /* ---- run ----------------------------------------------------------------------------------------------------------------- */
 
 /* The objective from its sums over cells and the tables; leaves O by level and E, where O is here. */
-static double record_objective(struct uni_harmony *h, const struct uni_fit *fit, int64_t round, int64_t sweep)
+static int record_objective(struct uni_harmony *h, const struct uni_fit *fit, int64_t round, int64_t sweep)
 {
+    int err = 0;
     const struct uni_problem *p = &h->cells.problem;
     double scale = uni_objective_scale(p->mass), *E = h->level_O + p->B * p->K;
     double diversity = h->backend.diversity;
     if (!h->backend.solve) {
         uni_levels_of_groups(h->level_O, h->O, p);
         uni_expected(E, h->level_O, p);
-        diversity = uni_diversity(h->level_O, E, p);
+        TRY(uni_diversity(&diversity, h->level_O, E, p, &h->backend));
     }
     struct uni_objective *o = &h->objectives[h->n_objectives++];
     o->round = round;
@@ -292,7 +293,11 @@ static double record_objective(struct uni_harmony *h, const struct uni_fit *fit,
     o->total = scale * (fit->distance + fit->entropy) + o->diversity;
     o->distance = h->options.terms ? scale * fit->distance : NAN;
     o->entropy = h->options.terms ? scale * fit->entropy : NAN;
-    return o->total;
+    if (round > 0 && !isfinite(o->total))
+        err = uni_fail(UNI_NUMERIC, "the objective of round %lld is not finite; try a larger sigma or a smaller theta",
+                       (long long)round);
+done:
+    return err;
 }
 
 /* Stop the sweeps? The mean of the newest `window` objectives against the mean of those one earlier (harmony2.md section 4). */
@@ -321,9 +326,9 @@ static int run_sweeps(struct uni_harmony *h, int64_t round, int64_t *sweeps)
         if (err)
             return err;
         *sweeps += at_once;
-        if (!isfinite(record_objective(h, &fit, round, *sweeps)))
-            return uni_fail(UNI_NUMERIC, "the objective of round %lld is not finite; try a larger sigma or a smaller theta",
-                            (long long)round);
+        err = record_objective(h, &fit, round, *sweeps);
+        if (err)
+            return err;
         if (sweeps_settled(h, *sweeps))
             break;
     }
@@ -427,7 +432,7 @@ static int run_rounds(struct uni_harmony *h)
         h->shift.step = 1;
         lap(&s->seconds_assign, &from);
         if (round == 1) {
-            record_objective(h, &fit, 0, 0);
+            TRY(record_objective(h, &fit, 0, 0));
             TRY(report(h, began));
         }
         old = h->objectives[h->n_objectives - 1].total;

@@ -367,6 +367,19 @@ static int find_device(int64_t device, int *count)
                               *count);
 }
 
+int uni_cuda_usable(int64_t device)
+{
+    int count = 0, err = 0;
+    cudaDeviceProp card;
+    TRY(find_device(device, &count));
+    TRY(CUDA(cudaGetDeviceProperties(&card, (int)device)));
+    if (card.major < 8)
+        TRY(uni_cuda_lib->fail(UNI_BACKEND, "%s has compute capability %d.%d; the cuda backend needs 8.0; use backend cpu",
+                               card.name, card.major, card.minor));
+done:
+    return err;
+}
+
 static int plugin_devices()
 {
     int count = 0;
@@ -428,7 +441,8 @@ static int plugin_describe(struct uni_backend_info *info, int64_t device)
     return strncmp(info->detail, "no CUDA device:", 15) != 0;
 }
 
-static const struct uni_cuda_plugin face = {UNI_CUDA_ABI, plugin_devices, plugin_backend, plugin_describe};
+static const struct uni_cuda_plugin face = {UNI_CUDA_ABI, plugin_devices, plugin_backend, plugin_describe, uni_cuda_usable,
+                                            {uni_cuda_near_open, uni_cuda_near_find, uni_cuda_near_close}};
 
 extern "C" __attribute__((visibility("default"))) const struct uni_cuda_plugin *uni_cuda_plugin(const struct uni_cuda_host *host)
 {

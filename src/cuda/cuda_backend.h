@@ -42,6 +42,8 @@ struct uni_cuda_visit {
     ~uni_cuda_visit();
 };
 int uni_cuda_enter(struct uni_cuda_visit *, int64_t device);
+/* Fails with a sentence where there is no such device, or it is too old. */
+int uni_cuda_usable(int64_t device);
 
 struct uni_cuda_piece {
     uint32_t row, n; /* its rows */
@@ -243,5 +245,10 @@ int uni_cuda_moments_by_level(const struct uni_cuda *, cudaStream_t);
 int uni_cuda_moments_to_double(const struct uni_cuda *, long long *S, int64_t rows, cudaStream_t);
 int uni_cuda_nearest(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M,
                      const float *Y, int64_t n);
+
+/* cuda_near.cu: struct uni_near_device (metrics/near_device.h) */
+int uni_cuda_near_open(void **state, int64_t device, const float *panels, int64_t n_panels, int64_t D, int64_t R);
+int uni_cuda_near_find(void *state, const float *query, int64_t M, struct uni_near_listed *list);
+void uni_cuda_near_close(void *state);
 
 #endif

@@ -65,14 +65,24 @@ static void open_plugin(void)
         snprintf(refusal, sizeof refusal, "the cuda plugin is of another version than this library; install both from one build");
 }
 
-int uni_cuda_backend(struct uni_backend *b, int64_t device)
+static int refuse(void)
 {
-    pthread_once(&once, open_plugin);
-    if (plugin)
-        return plugin->backend(b, device);
     if (*refusal)
         return uni_fail(UNI_BACKEND, "%s", refusal);
     return uni_fail(UNI_BACKEND, "this build has no cuda backend; use backend cpu, or auto");
+}
+
+int uni_cuda_near(const struct uni_near_device **near, int64_t device)
+{
+    pthread_once(&once, open_plugin);
+    *near = plugin ? &plugin->near : NULL;
+    return plugin ? plugin->usable(device) : refuse();
+}
+
+int uni_cuda_backend(struct uni_backend *b, int64_t device)
+{
+    pthread_once(&once, open_plugin);
+    return plugin ? plugin->backend(b, device) : refuse();
 }
 
 int uni_cuda_describe(struct uni_backend_info *info, int64_t device, int *present)

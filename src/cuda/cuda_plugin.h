@@ -5,6 +5,7 @@
 #define UNI_CUDA_PLUGIN_H
 
 #include "../backend.h"
+#include "../metrics/near_device.h"
 
 enum { UNI_CUDA_ABI = 3 };
 #define UNI_CUDA_ENTRY "uni_cuda_plugin"
@@ -28,6 +29,9 @@ struct uni_cuda_plugin {
     int (*backend)(struct uni_backend *, int64_t device);
     /* usable, detail. Returns 0 where the machine has no device or no driver at all: then nobody misses one. */
     int (*describe)(struct uni_backend_info *, int64_t device);
+    /* Fails with a sentence where there is no such device, or it cannot be used. */
+    int (*usable)(int64_t device);
+    struct uni_near_device near;
 };
 
 /* NULL where the host is of another version. */

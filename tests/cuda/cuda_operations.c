@@ -159,11 +159,12 @@ static void check_corrected(const char *name, struct uni_backend *b, const struc
 }
 
 /* The library's own part of the objective beside the device's. */
-static void check_diversity(const char *name, const struct uni_backend *b, struct tables *t, const struct uni_problem *p)
+static void check_diversity(const char *name, struct uni_backend *b, struct tables *t, const struct uni_problem *p)
 {
+    double expected;
     uni_levels_of_groups(t->level_O, t->O, p);
     uni_expected(t->level_O + p->B * p->K, t->level_O, p);
-    double expected = uni_diversity(t->level_O, t->level_O + p->B * p->K, p);
+    must(name, "each", uni_diversity(&expected, t->level_O, t->level_O + p->B * p->K, p, b));
     expect(name, "diversity", fabs(b->diversity - expected) / (fabs(expected) + 1e-3 * p->mass), 1e-6);
 }
 

@@ -360,9 +360,9 @@ class LisiOptions(ctypes.Structure):
         ("cancel", POINTER(c_int)),
         ("progress", LisiProgressFn),
         ("progress_user", c_void_p),
-    ]
         ("backend", c_int),
         ("device", c_int64),
+    ]
 
 
 class LisiPlan(ctypes.Structure):
