@@ -11,7 +11,7 @@ import sys
 FRAME = re.compile(r"^ +#\d+ 0x[0-9a-f]+ +(.*)$")
 NAMED = re.compile(r"^in (\S+) (\S+?)(:\d+)*( \(BuildId.*)?$")
 PLACE = re.compile(r"\((\S+)\+(0x[0-9a-f]+)\)")
-WATCHERS = {"fuzz/fuzz_%s.c" % name for name in ("apart", "bounds", "here")}  # they end what takes too long or too much
+WATCHERS = {"fuzz/fuzz_%s.c" % name for name in ("apart", "bounds", "here", "memory")}  # they end what takes too long or too much
 OTHER_STACK = re.compile(r"allocated by thread|freed by thread")
 
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The input makes an .h5ad of HDF5's objects (h5ad_made.c), whole as HDF5 and anything as AnnData. Read in this process; of every
-   64th input a result is added to a copy, as the program does it (by child processes, which takes as long as twenty other
+   512th input a result is added to a copy, as the program does it (by child processes, which takes as long as fifty other
    inputs), and read again. */
 #include "h5ad_here.h"
 #include "h5ad_made.h"
+
+enum { SELDOM = 512 };
 
 static void add_result(const char *source)
 {
@@ -51,11 +53,11 @@ int fuzz_input(const uint8_t *data, size_t size)
     keep_memory();
     unsigned how = byte_of(&choices);
     if (make_h5ad(path, &choices, (int)(how % 3)) == 0) {
-        hid_t held = hold_open(path);
+        struct held held = hold_open(path);
         read_here(path, "X_pca");
         labels_here(path, "batch", how & 4);
         let_go(held);
-        if (drawn_of(data, size) % 64 == 0)
+        if (drawn_of(data, size) % SELDOM == 0)
             add_result(path);
     }
     unlink(path);

@@ -21,6 +21,11 @@ int fuzz_input(const uint8_t *data, size_t size);
 /* That, within so much time of the processor; what takes longer is said and ends the process. */
 int fuzz_bounded(const uint8_t *data, size_t size, int milliseconds);
 #define FUZZ_TOO_LONG "fuzzing: the input takes too long"
+#define FUZZ_TOO_MUCH "fuzzing: more than half a gigabyte at once"
+/* How many blocks of memory the target's own objects hold (fuzz_memory.c, which few targets have). */
+long fuzz_memory_held(void);
+/* Before the first values are read or written (fuzz_values.c, which the same targets have). */
+void fuzz_values_ready(void);
 
 #define REQUIRE(condition)                                                                                                       \
     do {                                                                                                                         \
@@ -71,7 +76,12 @@ static inline unsigned seldom(struct choices *c, unsigned n)
 /* A number that is the same for the same input, and has nothing to do with what is in it. */
 static inline unsigned drawn_of(const uint8_t *data, size_t size)
 {
-    uint64_t sum = 1469598103934665603u;
+    uint64_t sum = 1469598103934665603u, eight = 0;
+    for (; size >= sizeof eight; data += sizeof eight, size -= sizeof eight) {
+        memcpy(&eight, data, sizeof eight);
+        sum = (sum ^ eight) * 1099511628211u;
+        sum ^= sum >> 32;
+    }
     for (size_t i = 0; i < size; i++)
         sum = (sum ^ data[i]) * 1099511628211u;
     return (unsigned)(sum >> 40);
@@ -88,6 +98,12 @@ static inline void fuzz_path(char path[64], const char *ending)
 
 /* A disk that is full, or a folder that was removed, is no finding. */
 #define FUZZ_NO_ROOM "fuzzing: this machine has no room for the file of an input"
+static inline void fuzz_no_room(const char *path)
+{
+    fprintf(stderr, FUZZ_NO_ROOM ", %s\n", path);
+    _exit(77);
+}
+
 static inline void fuzz_file(const char *path, const void *bytes, size_t size)
 {
     for (int attempt = 0; attempt < 10; attempt++) {
@@ -99,8 +115,30 @@ static inline void fuzz_file(const char *path, const void *bytes, size_t size)
             return;
         sleep(1);
     }
-    fprintf(stderr, FUZZ_NO_ROOM ", %s\n", path);
-    _exit(77);
+    fuzz_no_room(path);
+}
+
+/* The same where one file after the other is written: into what is there, which costs less than a new one. */
+struct fuzz_kept {
+    int fd; /* -1: there is none yet */
+    size_t size;
+};
+
+static inline void fuzz_file_again(struct fuzz_kept *kept, const char *path, const void *bytes, size_t size)
+{
+    for (int attempt = 0; attempt < 10; attempt++) {
+        if (kept->fd < 0) {
+            kept->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+            kept->size = 0;
+        }
+        int whole = kept->fd >= 0 && pwrite(kept->fd, bytes, size, 0) == (ssize_t)size;
+        if (whole && (kept->size <= size || ftruncate(kept->fd, (off_t)size) == 0)) {
+            kept->size = size;
+            return;
+        }
+        sleep(1);
+    }
+    fuzz_no_room(path);
 }
 
 /* ---- what was read ---- */

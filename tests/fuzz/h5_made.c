@@ -18,7 +18,7 @@ static hid_t boolean_type(int members)
 
 hid_t text_type(struct choices *c)
 {
-    static const size_t widths[] = {H5T_VARIABLE, 8, 1, 3, 40, 70000};
+    static const size_t widths[] = {H5T_VARIABLE, 8, 1, 3, 40, 9000};
     hid_t type = H5Tcopy(H5T_C_S1);
     H5Tset_size(type, widths[seldom(c, 6)]);
     H5Tset_cset(type, seldom(c, 2) ? H5T_CSET_ASCII : H5T_CSET_UTF8);
@@ -175,7 +175,7 @@ hid_t layout_of(struct choices *c, hid_t type, int n_axes, const hsize_t *extent
     case 4:
         for (int i = 0; i < n_axes; i++) {
             unsigned how = pick(c, 6);
-            chunk[i] = how < 3 ? 1 + how * 4 : how == 3 ? extent[i] : how == 4 ? 100000 : 4;
+            chunk[i] = how < 3 ? 1 + how * 4 : how == 3 ? extent[i] : how == 4 ? 5000 : 4;
             most[i] = how == 5 ? H5S_UNLIMITED : chunk[i] > extent[i] ? H5S_UNLIMITED : extent[i];
         }
         if (n_axes > 0)
@@ -201,7 +201,7 @@ hid_t layout_of(struct choices *c, hid_t type, int n_axes, const hsize_t *extent
 
 int worth_writing(hid_t plist, hid_t type, hsize_t count)
 {
-    enum { MOST = 1 << 20 };
+    enum { MOST = 1 << 17 };
     hsize_t chunk[4], width = H5Tget_size(type);
     int n_axes = H5Pget_layout(plist) == H5D_CHUNKED ? H5Pget_chunk(plist, 4, chunk) : 0;
     for (int i = 0; i < n_axes && width <= MOST; i++)

@@ -18,7 +18,7 @@ hsize_t odd_extent(struct choices *, hsize_t usual);
 /* Contiguous where nothing else is chosen. Sets the extents that go with unlimited chunks. */
 hid_t layout_of(struct choices *, hid_t type, int n_axes, const hsize_t *extent, hsize_t *most);
 
-/* Are so many values of that type a megabyte at most, with all that is written with them? An input takes milliseconds. */
+/* Are so many values of that type 128 KB at most, with all that is written with them? An input takes a millisecond. */
 int worth_writing(hid_t plist, hid_t type, hsize_t count);
 
 /* A dataset with values, where HDF5 makes one; put closes it. */

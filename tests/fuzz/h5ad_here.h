@@ -13,30 +13,51 @@ static inline void keep_memory(void)
     if (!kept++) {
         H5dont_atexit(); /* it dies there of what it could not write */
         H5set_free_list_limits(-1, -1, -1, -1, -1, -1);
+        fuzz_values_ready();
     }
 }
 
-/* HDF5 opens a file that is open already by adding to a count: the half megabyte of a file's cache is made once for an input, and
- * not once for every look at it. */
-static inline hid_t hold_open(const char *path)
+/* Files, groups, datasets, attributes and types, whatever file they are of or none. */
+static inline ssize_t open_ids(void)
 {
-    struct io_h5_quiet quiet;
-    io_h5_quiet_begin(&quiet);
-    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
-    io_h5_quiet_end(&quiet);
-    return file;
+    return H5Fget_obj_count((hid_t)H5F_OBJ_ALL, H5F_OBJ_ALL);
 }
 
-/* Nothing in it is open. */
-static inline void let_go(hid_t file)
+struct held {
+    hid_t file;
+    ssize_t ids;
+};
+
+/* HDF5 opens a file that is open already by adding to a count: the half megabyte of a file's cache is made once for an input, and
+ * not once for every look at it. And what it was opened with first counts: a buffer for each dataset that is filled with zeros,
+ * 64 KB by themselves, need be no larger than what the files have. */
+static inline struct held hold_open(const char *path)
 {
-    if (file < 0)
-        return;
-    REQUIRE(H5Fget_obj_count(file, H5F_OBJ_ALL) == 1); /* the file itself */
+    enum { BUFFER = 2048 };
+    static hid_t access;
     struct io_h5_quiet quiet;
     io_h5_quiet_begin(&quiet);
-    H5Fclose(file);
+    if (!access) {
+        access = H5Pcreate(H5P_FILE_ACCESS);
+        H5Pset_sieve_buf_size(access, BUFFER);
+    }
+    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, access);
     io_h5_quiet_end(&quiet);
+    return (struct held){file, open_ids()};
+}
+
+/* Nothing is open that was not before. Returns whether HDF5 let the file go too: it would take the next of this name for the
+ * same. */
+static inline int let_go(struct held held)
+{
+    struct io_h5_quiet quiet;
+    REQUIRE(open_ids() == held.ids);
+    io_h5_quiet_begin(&quiet);
+    if (held.file >= 0)
+        H5Fclose(held.file);
+    int gone = H5Fget_obj_count((hid_t)H5F_OBJ_ALL, H5F_OBJ_FILE) == 0;
+    io_h5_quiet_end(&quiet);
+    return gone;
 }
 
 /* Holds what io gives it against the sizes that it gave before. */

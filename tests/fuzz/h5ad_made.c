@@ -262,6 +262,7 @@ int make_h5ad(const char *path, struct choices *choices, int layout)
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     hid_t access = H5Pcreate(H5P_FILE_ACCESS), create = H5Pcreate(H5P_FILE_CREATE);
     H5Pset_fapl_core(access, 1 << 16, 1); /* in memory, and into the file when it is closed */
+    H5Pset_sieve_buf_size(access, 2048);
     if (seldom(choices, 2))
         H5Pset_libver_bounds(access, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
     if (seldom(choices, 8) == 7)
