@@ -34,6 +34,7 @@ static const struct use uses[] = {
     {"three variables, damped", 300, 5, 4, "clusters=4 update=jacobi", .variables = 3},
     {"sums by level", 300, 5, 4, "clusters=4", .variables = 3, .by_level = 1},
     {"several pieces of rows", 20000, 64, 2, "clusters=4 sweeps=1 max-rounds=1", .variables = 1},
+    {"several threads for them", 20000, 64, 2, "clusters=4 sweeps=1 max-rounds=1 threads=3", .variables = 1},
 };
 
 /* What only gives something back, or looks for an error that others left, may fail without a word. (Of a launch that fails the
@@ -140,6 +141,31 @@ static void check_use(const struct use *u)
     got_free(&good);
 }
 
+/* Every shape that has kernels of its own: grids and shared memory are what a card takes, and rows come back as they were sent.
+ */
+static void check_shapes(void)
+{
+    static const int64_t dims[] = {32, 50, 64, 70}, clusters[] = {60, 100, 128, 200, 300, 600};
+    char options[128];
+    struct got g;
+    card.begin(0, 0);
+    for (int i = 0; i < 4 * 6 * 8; i++) {
+        const int64_t D = dims[i / 48], K = clusters[i / 8 % 6];
+        if (D != 32 && K > 128)
+            continue;
+        snprintf(options, sizeof options, "clusters=%lld precision=%s update=%s sweeps=%d terms=%s window=9 max-rounds=1",
+                 (long long)K, i & 1 ? "single" : "half", i & 2 ? "jacobi" : "blocks", i & 2 && i & 4 ? 30 : 4,
+                 i & 4 ? "yes" : "no");
+        const struct use u = {options, 700, D, 3, options, .variables = 1};
+        use_run(&g, &u, 0);
+        int wrong = g.status || *card.problems() || memcmp(g.array[0], g.array[3], (size_t)g.bytes[0]) != 0;
+        expect(options, "runs", wrong, 0);
+        if (wrong)
+            printf("     D %lld: %s %s\n", (long long)D, g.sentence, card.problems());
+        got_free(&g);
+    }
+}
+
 /* On the second of two cards: nothing is made on the first, and a thread that uses it goes on with it. */
 static void check_devices(void)
 {
@@ -171,6 +197,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
         if (argc < 2 || strstr(uses[i].name, argv[1]))
             check_use(&uses[i]);
+    check_shapes();
     check_devices();
     printf("%d checks, %d failed\n", checks, failures);
     return failures > 0;

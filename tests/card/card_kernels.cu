@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the stand-in for a card does instead of the kernels: every cell belongs to all clusters alike, and nothing is corrected.
  * So tables and moments have numbers that the host can go on with, rows come back as they were sent, and the nearest centroids
- * are right. A kernel that is not listed does nothing. */
+ * and the lists of neighbours are right. A kernel that is not listed does nothing. */
 #include <cstdio>
 #include <cstring>
 
 #include "../../src/cuda/cuda_backend.h"
+#include "../../src/cuda/cuda_near_block.h"
 #include "card.h"
+
+extern "C" void card_near(const near_work *, unsigned blocks); /* card_near.c */
 
 template <typename T> static T *real(T *on_card)
 {
@@ -122,12 +125,13 @@ static void finish_ridge(const void *const *a, unsigned)
 static void moments(const void *const *a, unsigned)
 {
     const uni_cuda_view v = view_of(a);
+    const float *Z = real(v.Z);
+    long long *S = real(v.S);
     for (int i = 0; i < v.P; i++) {
         const uni_cuda_piece piece = real(v.piece)[i];
-        for (int64_t j = 0; j < (int64_t)v.K * v.D; j++)
-            for (uint32_t row = piece.row; row < piece.row + piece.n; row++)
-                real(v.S)[piece.group * v.K * v.D + j] +=
-                    (long long)((double)real(v.Z)[row * (int64_t)v.Dz + j % v.D] / v.K * v.S_scale);
+        for (uint32_t row = piece.row; row < piece.row + piece.n; row++)
+            for (int64_t j = 0; j < (int64_t)v.K * v.D; j++)
+                S[piece.group * v.K * v.D + j] += (long long)((double)Z[row * (int64_t)v.Dz + j % v.D] / v.K * v.S_scale);
     }
 }
 
@@ -152,6 +156,12 @@ static void to_double(const void *const *a, unsigned)
     }
 }
 
+static void near_neighbours(const void *const *a, unsigned blocks)
+{
+    const near_work work = given<near_work>(a, 0);
+    card_near(&work, blocks);
+}
+
 enum { VIEW = sizeof(uni_cuda_view) };
 static const card_kernel card_kernels[] = {{"nearest", nearest, {8, 8, 8, 8, 8, 4, 8, 4, 4}},
                                            {"assign_kernel", assign_kernel, {VIEW, sizeof(pass)}},
@@ -163,7 +173,8 @@ static const card_kernel card_kernels[] = {{"nearest", nearest, {8, 8, 8, 8, 8, 
                                            {"moments_kernel", moments, {VIEW}},
                                            {"moments_plain", moments, {VIEW}},
                                            {"by_level", by_level, {VIEW}},
-                                           {"to_double", to_double, {8, 8, 8}}};
+                                           {"to_double", to_double, {8, 8, 8}},
+                                           {"near_kernel", near_neighbours, {sizeof(near_work)}}};
 static_assert(VIEW + sizeof(pass) + 8 * 16 < CARD_MOST_ARGUMENTS, "the arguments of a kernel");
 
 /* In the names that the compiler makes a function's own follows its length. */

@@ -23,6 +23,7 @@ GIVE_BACK = {"cudaFree", "cudaFreeHost", "cudaStreamDestroy", "cudaEventDestroy"
              "cudaGetLastError"}  # which looks for an error that others left
 SMALL = ["--clusters", "4", "--max-rounds", "2", "--threads", "1", "--block-size", "0.5"]
 IN_PLACE = ["integrate", "s.h5ad", "--batch", "batch", "--in-place", "--backend", "cuda"] + SMALL
+SCORE = ["score", "s.h5ad", "--batch", "batch", "--basis", "X_pca", "-f", "-o", "out.npy", "--backend", "cuda", "--threads", "1"]
 TO_FILE = ["integrate", "s.h5ad", "--batch", "batch", "-f", "-o", "out.npy", "--backend", "cuda", "--update", "jacobi", "--trace", "t.json"] + SMALL
 
 
@@ -160,6 +161,25 @@ def check_auto(counts, program):
     shutil.rmtree(folder)
 
 
+def check_score(counts, program):
+    """The card's values are the CPU's to the byte."""
+    folder = program.fresh()
+    got = []
+    for backend in ("cuda", "cpu"):
+        got.append(program.run(SCORE[:SCORE.index("cuda")] + [backend] + SCORE[SCORE.index("cuda") + 1:], folder))
+        got.append(program.files(folder))
+    counts.check("score", got[0] == got[2] and got[0][0] == 0 and got[1] == got[3], got)
+    status, _, err, _ = program.run(SCORE + ["--perplexity", "90"], folder)
+    counts.check("score, too many neighbours", status == 2 and "takes 269 neighbours, and backend cuda finds 239; use backend cpu" in err, err)
+    status, _, err, _ = program.run(SCORE, folder, FREE=1000000)
+    counts.check("score, a full card", status == 1 and "bytes of memory on the card, and 1000000 are free; use backend cpu" in err, err)
+    status, _, err, _ = program.run(SCORE, folder, CAPABILITY=75)
+    counts.check("score, an old card", status == 1 and "compute capability 7.5" in err, err)
+    status, _, err, _ = program.run(SCORE + ["--device", "1"], folder)
+    counts.check("score, no such card", status == 1 and "there is no device 1" in err, err)
+    shutil.rmtree(folder)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", required=True)
@@ -177,6 +197,8 @@ def main():
         check_auto(counts, program)
         check_failures(counts, program, IN_PLACE)
         check_failures(counts, program, TO_FILE)
+        check_score(counts, program)
+        check_failures(counts, program, SCORE)
     finally:
         shutil.rmtree(program.root)
     counts.close()

@@ -84,6 +84,16 @@ static const struct shape again[] = {
     {"60k, three variables", 60000, 50, 100, 50, .skew = 2, .variables = 3},
 };
 
+static const struct {
+    struct shape shape;
+    int64_t sample;
+    double perplexity;
+} near[] = {
+    {{"3k x 50", 3000, 50, 100, 10, .skew = 2}, 0, 30},        {{"100 x 1", 100, 1, 2, 3, .skew = 0}, 0, 30},
+    {{"5k x 300", 5000, 300, 100, 3, .skew = 1}, 0, 80},       {{"100k x 50", 100000, 50, 100, 10, .skew = 2}, 0, 30},
+    {{"1M x 50", 1000000, 50, 100, 10, .skew = 2}, 20000, 30},
+};
+
 int main(int argc, char **argv)
 {
     struct uni_backend_info info;
@@ -96,6 +106,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         if (!small || shapes[i].n <= small)
             check_operations(&shapes[i]);
+    for (size_t i = 0; i < sizeof near / sizeof *near; i++)
+        if (!small || near[i].shape.n <= small)
+            check_neighbours(&near[i].shape, near[i].sample, near[i].perplexity);
     if (!small) {
         check_nearest(50, 100);
         check_nearest(7, 1);

@@ -7,14 +7,14 @@ cd "$(dirname "$0")/../.."
 out=$1
 shift
 mkdir -p "$out"
-cc="gcc -std=gnu11 -O2 -fPIC -Wall -Wextra -Iinclude -Isrc -Itests/cuda -DUNI_VERSION=\"0\""
+cc="gcc -std=gnu11 -DUNI_HAS_AMX -O2 -fPIC -Wall -Wextra -Iinclude -Isrc -Itests/cuda -DUNI_VERSION=\"0\""
 nv="nvcc -std=c++17 -O3 -lineinfo -gencode=arch=compute_90,code=sm_90 -Iinclude -Xcompiler -fPIC $*"
 jobs=()
 for f in src/cuda/*.cu; do
     $nv -c "$f" -o "$out/$(basename "$f" .cu).cu.o" &
     jobs+=($!)
 done
-for f in src/*.c src/cuda/*.c tests/cuda/*.c bench/bench_cuda.c src/cpu/*.c; do
+for f in src/*.c src/cuda/*.c tests/cuda/*.c bench/bench_cuda.c src/cpu/*.c src/metrics/*.c; do
     case $f in
     *cpu_kernels.c | *cpu_sets_arm64.c | *cpu_sets_other.c) continue ;;
     esac
@@ -28,6 +28,7 @@ set_of() {
     jobs+=($!)
 }
 set_of avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c -mprefer-vector-width=512
+set_of amx -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c -mprefer-vector-width=512 -mamx-tile -mamx-bf16
 set_of avx2 -mavx2 -mfma -mf16c
 set_of plain -msse4.2
 for j in "${jobs[@]}"; do wait "$j"; done
