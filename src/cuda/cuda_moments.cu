@@ -210,6 +210,29 @@ __device__ void give(const uni_cuda_view &v, int group, int KT, int m, int first
         }
 }
 
+/* acc += a warp's part of (D x K) over the cells of a tile, from its fragments. */
+template <int KT, int NH>
+__device__ __forceinline__ void multiply_tile(float (&acc)[NH][4], const uint32_t (&hi)[4], const uint32_t (&lo)[4],
+                                              const uint4 *R, int first, int lane)
+{
+#pragma unroll
+    for (int i = 0; i < NH; i += 4) { /* four sums at a time: none waits for its last product */
+        uint4 b[4];
+#pragma unroll
+        for (int n = 0; n < 4 && i + n < NH; n++)
+            b[n] = R[min(first + i + n, KT - 1) * 32 + lane];
+#pragma unroll
+        for (int n = 0; n < 4 && i + n < NH; n++)
+            multiply_add(acc[i + n], hi, b[n].z, b[n].w);
+#pragma unroll
+        for (int n = 0; n < 4 && i + n < NH; n++)
+            multiply_add(acc[i + n], lo, b[n].x, b[n].y);
+#pragma unroll
+        for (int n = 0; n < 4 && i + n < NH; n++)
+            multiply_add(acc[i + n], hi, b[n].x, b[n].y);
+    }
+}
+
 template <int KT, int MT, int SINGLE, int DAMPED>
 __global__ void __launch_bounds__(WARPS * 32, SINGLE ? 1 : 2) moments_kernel(uni_cuda_view v, float Z_scale, double S_scale)
 {
@@ -247,22 +270,7 @@ __global__ void __launch_bounds__(WARPS * 32, SINGLE ? 1 : 2) moments_kernel(uni
             for (int c = 0; c < tiles; c++) {
                 uint4 h = Z[c * Z_WORDS + 2 * m * 32 + lane], l = Z[c * Z_WORDS + (2 * m + 1) * 32 + lane];
                 const uint32_t hi[4] = {h.x, h.y, h.z, h.w}, lo[4] = {l.x, l.y, l.z, l.w};
-#pragma unroll
-                for (int i = 0; i < NH; i += 4) { /* four sums at a time: none waits for its last product */
-                    uint4 b[4];
-#pragma unroll
-                    for (int n = 0; n < 4 && i + n < NH; n++)
-                        b[n] = R[c * R_WORDS + min(first + i + n, KT - 1) * 32 + lane];
-#pragma unroll
-                    for (int n = 0; n < 4 && i + n < NH; n++)
-                        multiply_add(acc[i + n], hi, b[n].z, b[n].w);
-#pragma unroll
-                    for (int n = 0; n < 4 && i + n < NH; n++)
-                        multiply_add(acc[i + n], lo, b[n].x, b[n].y);
-#pragma unroll
-                    for (int n = 0; n < 4 && i + n < NH; n++)
-                        multiply_add(acc[i + n], hi, b[n].x, b[n].y);
-                }
+                multiply_tile<KT>(acc, hi, lo, R + c * R_WORDS, first, lane);
             }
 #pragma unroll
             for (int n = 0; n < NH; n++)

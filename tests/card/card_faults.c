@@ -33,8 +33,8 @@ static const struct use uses[] = {
     {"two variables", 300, 5, 4, "clusters=4", .variables = 2},
     {"three variables, damped", 300, 5, 4, "clusters=4 update=jacobi", .variables = 3},
     {"sums by level", 300, 5, 4, "clusters=4", .variables = 3, .by_level = 1},
-    {"several pieces of rows", 20000, 64, 2, "clusters=4 sweeps=1 max-rounds=1", .variables = 1},
-    {"several threads for them", 20000, 64, 2, "clusters=4 sweeps=1 max-rounds=1 threads=3", .variables = 1},
+    {"several pieces of rows", 9000, 64, 2, "clusters=4 sweeps=1 max-rounds=1", .variables = 1},
+    {"several threads for them", 9000, 64, 2, "clusters=4 sweeps=1 max-rounds=1 threads=3", .variables = 1},
 };
 
 /* What only gives something back, or looks for an error that others left, may fail without a word. (Of a launch that fails the
