@@ -7,14 +7,14 @@ cd "$(dirname "$0")/../.."
 out=$1
 shift
 mkdir -p "$out"
-cc="gcc -std=gnu11 -DUNI_HAS_AMX -O2 -fPIC -Wall -Wextra -Iinclude -Isrc -Itests/cuda -DUNI_VERSION=\"0\""
+cc="gcc -std=gnu11 -DUNI_HAS_AMX -O2 -fPIC -Wall -Wextra -Wno-psabi -Iinclude -Isrc -Itests/cuda -DUNI_VERSION=\"0\""
 nv="nvcc -std=c++17 -O3 -lineinfo -gencode=arch=compute_90,code=sm_90 -Iinclude -Xcompiler -fPIC $*"
 jobs=()
 for f in src/cuda/*.cu; do
     $nv -c "$f" -o "$out/$(basename "$f" .cu).cu.o" &
     jobs+=($!)
 done
-for f in src/*.c src/cuda/*.c tests/cuda/*.c bench/bench_cuda.c src/cpu/*.c src/metrics/*.c; do
+for f in src/*.c src/cuda/*.c tests/cuda/*.c bench/bench_cuda.c src/cpu/*.c src/metrics/lisi*.c src/metrics/ne*.c; do
     case $f in
     *cpu_kernels.c | *cpu_sets_arm64.c | *cpu_sets_other.c) continue ;;
     esac
