@@ -91,7 +91,9 @@ static struct piece piece_of(hid_t dataset, int64_t n_cells, int64_t n_dims)
     struct piece piece = {.rows = BYTES / io_product(n_dims, sizeof(float)) + 1, .columns = n_dims};
     if (H5Pget_layout(plist) == H5D_CHUNKED && H5Pget_chunk(plist, 2, chunk) == 2) { /* HDF5 has no chunk of 4 GB or more */
         int64_t rows = (int64_t)chunk[0], columns = (int64_t)chunk[1];
-        piece.chunk_bytes = io_product(io_product(rows, columns), (int64_t)H5Tget_size(type));
+        /* Where none is stored HDF5 takes no memory for one, and nobody has looked whether the file can hold it. */
+        if (H5Dget_storage_size(dataset) > 0)
+            piece.chunk_bytes = io_product(io_product(rows, columns), (int64_t)H5Tget_size(type));
         piece.rows = io_product(piece.rows / rows + 1, rows);
         piece.rows = piece.rows < n_cells ? piece.rows : n_cells;
         if (io_product(piece.rows, n_dims) > BYTES && columns < n_dims) { /* tall chunks */

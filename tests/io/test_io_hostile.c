@@ -270,6 +270,32 @@ static void chunks_that_the_file_cannot_hold(void **state)
     assert_sentence(try_open(in_scratch("chunks.h5ad"), "X_chunk"), "X_chunk|chunks of 2147483648 bytes|can hold");
 }
 
+/* One chunk of 200 MB that is not stored: all values are the fill value, for which nothing of that size is taken or predicted.
+   What fuzzing found (h5ad_objects). */
+static void chunks_that_are_not_there(void **state)
+{
+    (void)state;
+    struct io_matrix matrix;
+    float values[N * D];
+    hid_t file = copy_to_change("unstored.h5ad"), plist = H5Pcreate(H5P_DATASET_CREATE);
+    hsize_t extent[2] = {N, D}, most[2] = {H5S_UNLIMITED, H5S_UNLIMITED}, chunk[2] = {5000, 5000};
+    const double fill = 2.5;
+    H5Pset_chunk(plist, 2, chunk);
+    H5Pset_deflate(plist, 1); /* without a filter it is refused: the values are not there */
+    H5Pset_fill_value(plist, H5T_NATIVE_DOUBLE, &fill);
+    hid_t space = H5Screate_simple(2, extent, most);
+    H5Dclose(H5Dcreate2(file, "obsm/X_unstored", H5T_IEEE_F64LE, space, H5P_DEFAULT, plist, H5P_DEFAULT));
+    H5Sclose(space);
+    H5Pclose(plist);
+    assert_true(H5Fclose(file) >= 0);
+    assert_works(io_matrix_open(&matrix, in_scratch("unstored.h5ad"), "X_unstored"));
+    assert_true(matrix.n_cells == N && matrix.n_dims == D);
+    assert_true(matrix.source_bytes < 64 << 20);
+    assert_works(io_matrix_read(&matrix, values));
+    io_matrix_close(&matrix);
+    assert_true(values[0] == 2.5F && values[N * D - 1] == 2.5F);
+}
+
 /* Such values take no room, so that a file could claim any number of them; a piece of so many bytes has how many of them? */
 static void texts_of_no_bytes(void **state)
 {
@@ -393,6 +419,7 @@ int main(void)
         cmocka_unit_test_teardown(damaged_heaps, empty_scratch),
         cmocka_unit_test_teardown(links_out_of_the_file, empty_scratch),
         cmocka_unit_test_teardown(chunks_that_the_file_cannot_hold, empty_scratch),
+        cmocka_unit_test_teardown(chunks_that_are_not_there, empty_scratch),
         cmocka_unit_test_teardown(one_text_many_times, empty_scratch),
         cmocka_unit_test_teardown(texts_of_no_bytes, empty_scratch),
         cmocka_unit_test_teardown(names_with_control_characters, empty_scratch),
