@@ -145,6 +145,21 @@ template <int COLUMNS> struct share_of_warp {
     }
 };
 
+/* The penalties that are logarithms so far: all, but of one variable with theta 2. out: of the batch's first piece. */
+template <int COLUMNS>
+__device__ __forceinline__ void raise_all(const uni_cuda_view &v, const uni_cuda_batch &b, const step_smem &sm, float *pen,
+                                          float *weighted, float *out, bool joint)
+{
+    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+    if (!joint && __all_sync(~0u, lane >= b.pieces || sm.place[lane].theta == 2))
+        return;
+    asm volatile("bar.sync 1, %0;" ::"r"((int)STEP_THREADS) : "memory");
+    for (int l = warp; l < b.pieces; l += STEP_WARPS)
+        if (joint || sm.place[l].theta != 2)
+            raise(v, pen + l * COLUMNS, weighted ? weighted + l * COLUMNS : nullptr,
+                  sm.before[l] >= b.from ? out + (int64_t)l * v.Kp : nullptr, lane);
+}
+
 /* pen = ((a E + b) / (O + E + b))^theta, its product over the variables, of the batch's pieces, over the largest entry of each
    unless there is one theta and it is 2. The owner of a part, whose batch has the first row of its first piece, keeps what is to
    be kept of it; block's first batch keeps r's. All threads of the warps that compute call it. */
@@ -154,7 +169,6 @@ __device__ __forceinline__ void make_penalties(const uni_cuda_view &v, const uni
 {
     enum { AT_ONCE = 4 };
     typedef share_of_warp<COLUMNS> mine;
-    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
     const bool joint = v.V > 1;
     const chain r_chain = chain_of_r(v, call.block);
     float *out = v.pen + ((int64_t)call.slot * v.P + b.piece) * v.Kp;
@@ -211,13 +225,7 @@ __device__ __forceinline__ void make_penalties(const uni_cuda_view &v, const uni
         if (keeps_r)
             keep<DAMPED>(v, call, r_chain, k, r, after_r);
     }
-    if (!joint && __all_sync(~0u, lane >= b.pieces || sm.place[lane].theta == 2))
-        return;
-    asm volatile("bar.sync 1, %0;" ::"r"((int)STEP_THREADS) : "memory");
-    for (int l = warp; l < b.pieces; l += STEP_WARPS)
-        if (joint || sm.place[l].theta != 2)
-            raise(v, pen + l * COLUMNS, weighted ? weighted + l * COLUMNS : nullptr,
-                  sm.before[l] >= b.from ? out + (int64_t)l * v.Kp : nullptr, lane);
+    raise_all<COLUMNS>(v, b, sm, pen, weighted, out, joint);
 }
 
 /* The batch's parts of O and r: P times the slots of the warps that had rows of the piece; damped, half of it. */

@@ -19,11 +19,17 @@ static int find(void *plugin, const char *name, void *function)
 int card_open(void)
 {
     const char *name = getenv("UNISONO_CUDA_PLUGIN");
-    void *plugin = name && *name ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (!name || !*name)
+        return 0;
+    void *plugin = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (!plugin)
+        must("the stand-in", dlerror(), 1);
     return plugin && find(plugin, "card_begin", &card.begin) && find(plugin, "card_calls", &card.calls) &&
-           find(plugin, "card_is_new", &card.is_new) && find(plugin, "card_failed", &card.failed) &&
-           find(plugin, "card_problems", &card.problems) && find(plugin, "card_set", &card.set) &&
-           find(plugin, "card_current", &card.current) && find(plugin, "card_used", &card.used);
+                   find(plugin, "card_is_new", &card.is_new) && find(plugin, "card_failed", &card.failed) &&
+                   find(plugin, "card_problems", &card.problems) && find(plugin, "card_set", &card.set) &&
+                   find(plugin, "card_current", &card.current) && find(plugin, "card_used", &card.used)
+               ? 1
+               : -1;
 }
 
 /* ---- the library --------------------------------------------------------------------------------------------------------- */
@@ -93,6 +99,7 @@ static void run_library(struct got *g, struct bench *n, int again)
         snprintf(g->sentence, sizeof g->sentence, "%s", uni_last_error());
     } else {
         g->status = read_all(g, run, again);
+        g->mangled = !g->status && memcmp(g->array[3], n->made.Z, (size_t)g->bytes[3]) != 0;
         snprintf(g->backend, sizeof g->backend, "%s", uni_summary(run)->backend);
     }
     if (run && uni_summary(run)->n_warnings > 0)

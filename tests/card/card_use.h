@@ -22,7 +22,8 @@ struct got { /* what a use read */
     char sentence[512], backend[64], warning[512];
     void *array[ARRAYS];
     int64_t bytes[ARRAYS];
-    int stale; /* a read that failed left numbers, or did not work when it was tried again */
+    int mangled; /* the embedding as given is not what was given */
+    int stale;   /* a read that failed left numbers, or did not work when it was tried again */
 };
 
 /* The stand-in's own functions, from the plugin that UNISONO_CUDA_PLUGIN names. */
@@ -35,7 +36,7 @@ struct card {
     int (*current)(void), (*used)(int);
 };
 extern struct card card;
-int card_open(void); /* 0: there is none */
+int card_open(void); /* 0: none is named; -1: it cannot be used, which is a failure */
 
 /* again: a read that fails is tried once more. */
 void use_run(struct got *, const struct use *, int again);
