@@ -32,6 +32,10 @@ const struct uni_cpu_kernels *uni_cpu_choose(void)
             return kernels;
     }
     list_sets(known, sizeof known);
-    uni_fail(UNI_BACKEND, "UNISONO_ISA is \"%s\"; this processor runs %s", forced ? forced : "", known);
+    if (!*known)
+        uni_fail(UNI_BACKEND,
+                 "this processor has none of the instruction sets that this build is for: on x86-64 SSE4.2 is the least");
+    else
+        uni_fail(UNI_BACKEND, "UNISONO_ISA is \"%s\"; this processor runs %s", forced, known);
     return NULL;
 }
