@@ -262,11 +262,9 @@ static void sizes_that_do_not_fit_are_refused(void **state)
     REFUSE(1, UNI_INPUT, "0 cells", "at least 2");
     m.n_cells = batch.n_cells = -5;
     REFUSE(1, UNI_INPUT, "-5 cells");
-    m.n_cells = batch.n_cells = 60;
-    m.n_dims = 0;
+    m.n_cells = batch.n_cells = 60, m.n_dims = 0;
     REFUSE(1, UNI_INPUT, "0 dimensions", "at least 1");
-    m.n_dims = 3;
-    batch.n_levels = 0;
+    m.n_dims = 3, batch.n_levels = 0;
     REFUSE(1, UNI_INPUT, "0 levels");
     batch.n_levels = 2;
     m.data = NULL;

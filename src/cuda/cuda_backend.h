@@ -246,7 +246,7 @@ int uni_cuda_moments_to_double(const struct uni_cuda *, long long *S, int64_t ro
 int uni_cuda_nearest(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M,
                      const float *Y, int64_t n);
 
-/* cuda_near.cu: struct uni_near_device (metrics/near_device.h) */
+/* cuda_near.cu: struct uni_near_device (near_device.h) */
 int uni_cuda_near_open(void **state, int64_t device, const float *panels, int64_t n_panels, int64_t D, int64_t R);
 int uni_cuda_near_find(void *state, const float *query, int64_t M, struct uni_near_listed *list);
 void uni_cuda_near_close(void *state);

@@ -8,7 +8,7 @@
 #ifndef UNI_CUDA_NEAR_BLOCK_H
 #define UNI_CUDA_NEAR_BLOCK_H
 
-#include "../metrics/near_device.h"
+#include "../near_device.h"
 
 enum {
     NEAR_THREADS = 256,

@@ -5,7 +5,7 @@
 #define UNI_CUDA_PLUGIN_H
 
 #include "../backend.h"
-#include "../metrics/near_device.h"
+#include "../near_device.h"
 
 enum { UNI_CUDA_ABI = 3 };
 #define UNI_CUDA_ENTRY "uni_cuda_plugin"

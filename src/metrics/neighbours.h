@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "../arena.h"
-#include "near_device.h"
+#include "../near_device.h"
 #include "unisono.h"
 
 struct uni_near_cell {

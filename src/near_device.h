@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a device does for the search of neighbours (neighbours.h): the products of queries with all cells, and of each query the
+/* What a device does for the search of neighbours (metrics/neighbours.h): the products of queries with all cells, and of each query the
  * cells that score highest. What these are worth is the search's own business, so that its outcome does not depend on the
  * device. */
 #ifndef UNI_NEAR_DEVICE_H
