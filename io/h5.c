@@ -374,7 +374,7 @@ static int check_bytes(const struct io_h5_file *file, hid_t dataset, hid_t plist
     else if (filtered && wanted > most)
         err = io_fail("%s: %s claims %.0f bytes of values, more than the file's %" PRId64 " can hold compressed: it is damaged",
                       file->path, thing, wanted, file->bytes);
-    else if (!filtered && H5Pget_layout(plist) != H5D_COMPACT && (stored < wanted || wanted > most))
+    else if (!filtered && (stored < wanted || wanted > most))
         err = io_fail("%s: %s claims %.0f bytes of values, but the file (%" PRId64
                       " bytes) stores %.0f of them: it is damaged or was not written to its end",
                       file->path, thing, wanted, file->bytes, stored);

@@ -296,6 +296,30 @@ static void chunks_that_are_not_there(void **state)
     assert_true(values[0] == 2.5F && values[N * D - 1] == 2.5F);
 }
 
+/* Values in a dataset's header, of which the header claims 2^40 times as many as it has. What fuzzing found (h5ad). */
+static void more_values_than_a_header_holds(void **state)
+{
+    (void)state;
+    const uint64_t shape[2] = {N, 7}, claimed = UINT64_C(1) << 40;
+    const hsize_t extent[2] = {N, 7};
+    size_t count;
+    hid_t file = copy_to_change("compact.h5ad"), plist = H5Pcreate(H5P_DATASET_CREATE);
+    const char *path = in_scratch("compact.h5ad");
+    H5Pset_layout(plist, H5D_COMPACT);
+    hid_t space = H5Screate_simple(2, extent, NULL);
+    H5Dclose(H5Dcreate2(file, "obsm/X_compact", H5T_IEEE_F32LE, space, H5P_DEFAULT, plist, H5P_DEFAULT));
+    H5Sclose(space);
+    H5Pclose(plist);
+    assert_true(H5Fclose(file) >= 0);
+    assert_works(try_open(path, "X_compact"));
+    char *bytes = get_file(path, &count), *at = memmem(bytes, count, shape, sizeof shape);
+    assert_non_null(at);
+    memcpy(at, &claimed, sizeof claimed);
+    put_file(path, bytes, count);
+    free(bytes);
+    assert_sentence(try_open(path, "X_compact"), "X_compact|claims 30786325577728 bytes of values|stores 1680 of them");
+}
+
 /* Such values take no room, so that a file could claim any number of them; a piece of so many bytes has how many of them? */
 static void texts_of_no_bytes(void **state)
 {
@@ -420,6 +444,7 @@ int main(void)
         cmocka_unit_test_teardown(links_out_of_the_file, empty_scratch),
         cmocka_unit_test_teardown(chunks_that_the_file_cannot_hold, empty_scratch),
         cmocka_unit_test_teardown(chunks_that_are_not_there, empty_scratch),
+        cmocka_unit_test_teardown(more_values_than_a_header_holds, empty_scratch),
         cmocka_unit_test_teardown(one_text_many_times, empty_scratch),
         cmocka_unit_test_teardown(texts_of_no_bytes, empty_scratch),
         cmocka_unit_test_teardown(names_with_control_characters, empty_scratch),
