@@ -367,15 +367,21 @@ static int find_device(int64_t device, int *count)
                               *count);
 }
 
+int uni_cuda_new_enough(const cudaDeviceProp *card)
+{
+    if (card->major >= 8)
+        return UNI_OK;
+    return uni_cuda_lib->fail(UNI_BACKEND, "%s has compute capability %d.%d; the cuda backend needs 8.0; use backend cpu",
+                              card->name, card->major, card->minor);
+}
+
 int uni_cuda_usable(int64_t device)
 {
     int count = 0, err = 0;
     cudaDeviceProp card;
     TRY(find_device(device, &count));
     TRY(CUDA(cudaGetDeviceProperties(&card, (int)device)));
-    if (card.major < 8)
-        TRY(uni_cuda_lib->fail(UNI_BACKEND, "%s has compute capability %d.%d; the cuda backend needs 8.0; use backend cpu",
-                               card.name, card.major, card.minor));
+    TRY(uni_cuda_new_enough(&card));
 done:
     return err;
 }

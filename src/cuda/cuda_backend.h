@@ -42,7 +42,8 @@ struct uni_cuda_visit {
     ~uni_cuda_visit();
 };
 int uni_cuda_enter(struct uni_cuda_visit *, int64_t device);
-/* Fails with a sentence where there is no such device, or it is too old. */
+/* Fails with a sentence where the card is too old; and where there is no such device. */
+int uni_cuda_new_enough(const cudaDeviceProp *card);
 int uni_cuda_usable(int64_t device);
 
 struct uni_cuda_piece {

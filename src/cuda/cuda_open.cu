@@ -187,9 +187,7 @@ static int open_device(struct uni_cuda *c, char *name, size_t size)
     int err = 0;
     cudaDeviceProp card;
     TRY(CUDA(cudaGetDeviceProperties(&card, c->device)));
-    if (card.major < 8)
-        TRY(uni_cuda_lib->fail(UNI_BACKEND, "%s has compute capability %d.%d; the cuda backend needs 8.0; use backend cpu",
-                               card.name, card.major, card.minor));
+    TRY(uni_cuda_new_enough(&card));
     snprintf(name, size, "cuda (%.20s)", card.name);
     c->cores = card.multiProcessorCount;
     c->early = card.major >= 9;

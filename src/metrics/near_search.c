@@ -12,11 +12,6 @@
 
 enum { ANSWERED = -1 }; /* instead of how many have been measured */
 
-static int64_t up(int64_t n, int64_t multiple)
-{
-    return (n + multiple - 1) / multiple * multiple;
-}
-
 /* The queries of a task, and its thread's memory. */
 struct tile {
     int64_t first, n; /* queries */
@@ -48,7 +43,7 @@ static struct tile tile_open(const struct uni_neighbours *s, int64_t first, int6
                      .have = s->have + at,
                      .best = s->near + at * s->k};
     t.near = (struct uni_near){.D = s->D,
-                               .M = up(t.n, NEAR_ROWS),
+                               .M = uni_near_parts(t.n, NEAR_ROWS) * NEAR_ROWS,
                                .query = t.query,
                                .limit = t.limit,
                                .doubt = (float)(2.000001 * uni_near_margin(s->D) / (1 - uni_near_margin(s->D))),
@@ -251,11 +246,11 @@ static int find_listed(struct uni_neighbours *s)
     for (s->batch = 0; s->batch < s->job.n_queries; s->batch = s->batch_end) {
         int64_t rest = s->job.n_queries - s->batch, n = rest < UNI_NEAR_BATCH ? rest : UNI_NEAR_BATCH;
         s->batch_end = s->batch + n;
-        TRY(uni_pool_run(s->pool, place_queries, s, (n + s->tile - 1) / s->tile));
+        TRY(uni_pool_run(s->pool, place_queries, s, uni_near_parts(n, s->tile)));
         TRY(s->job.device->find(s->device_state, s->batch_query, n, s->listed));
         if (cancel && *cancel)
             TRY(uni_fail(UNI_STOPPED, "cancelled by the caller"));
-        TRY(uni_pool_run(s->pool, search_listed, s, (n + s->tile - 1) / s->tile));
+        TRY(uni_pool_run(s->pool, search_listed, s, uni_near_parts(n, s->tile)));
     }
 done:
     return err;
@@ -266,5 +261,5 @@ int uni_neighbours_find(struct uni_neighbours *s,
 {
     s->each = each;
     s->context = context;
-    return s->device_state ? find_listed(s) : uni_pool_run(s->pool, search, s, (s->job.n_queries + s->tile - 1) / s->tile);
+    return s->device_state ? find_listed(s) : uni_pool_run(s->pool, search, s, uni_near_parts(s->job.n_queries, s->tile));
 }

@@ -36,16 +36,6 @@ enum {
 
 /* ---- memory ---------------------------------------------------------------------------------------------------------------- */
 
-static int64_t up(int64_t n, int64_t multiple)
-{
-    return (n + multiple - 1) / multiple * multiple;
-}
-
-static int64_t parts(int64_t n, int64_t part)
-{
-    return (n + part - 1) / part;
-}
-
 static int is_row_by_row(const struct uni_matrix *m)
 {
     int64_t size = m->dtype == UNI_FLOAT64 ? 8 : 4;
@@ -55,7 +45,8 @@ static int is_row_by_row(const struct uni_matrix *m)
 static int64_t tile_of(const struct uni_near_job *job, int64_t D, int64_t threads)
 {
     int64_t bytes = D * 4 + job->k * 20 + (job->k + ROOM) * (int64_t)sizeof(struct uni_found);
-    int64_t tile = TILE_BYTES / bytes / NEAR_ROWS * NEAR_ROWS, share = up(parts(job->n_queries, threads), NEAR_ROWS);
+    int64_t tile = TILE_BYTES / bytes / NEAR_ROWS * NEAR_ROWS,
+            share = uni_near_parts(uni_near_parts(job->n_queries, threads), NEAR_ROWS) * NEAR_ROWS;
     tile = tile < NEAR_ROWS ? NEAR_ROWS : tile < TILE_MOST ? tile : TILE_MOST;
     return tile < share ? tile : share;
 }
@@ -73,11 +64,11 @@ static void set_sizes(struct uni_neighbours *s, const struct uni_near_job *job, 
     s->room = s->k + ROOM;
     s->wide = job->plain->dtype == UNI_FLOAT64;
     s->row_stride = is_row_by_row(job->plain) ? job->plain->row_stride : s->D * (s->wide ? 8 : 4);
-    s->n_panels = parts(s->N, NEAR_CELLS);
+    s->n_panels = uni_near_parts(s->N, NEAR_CELLS);
     for (s->stride = STRIDE_MOST; s->stride > STRIDE_LEAST && s->N / s->stride < 8 * s->k;)
         s->stride /= 2;
     s->R = job->device ? uni_near_list(s->k) : 0;
-    s->n_coarse = !s->R && s->N / s->stride > 4 * s->k ? parts(parts(s->N, s->stride), NEAR_CELLS) : 0;
+    s->n_coarse = !s->R && s->N / s->stride > 4 * s->k ? uni_near_parts(uni_near_parts(s->N, s->stride), NEAR_CELLS) : 0;
 }
 
 enum { ARRAYS = 17 };
@@ -90,7 +81,7 @@ static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_neighbours
         UNI_ARRAY(s->coarse, s->n_coarse * panel),
         UNI_ARRAY(s->copy, is_row_by_row(s->job.plain) ? 0 : s->N * s->row_stride),
         UNI_ARRAY(s->centre, s->D),
-        UNI_ARRAY(s->most, parts(s->N, PART)),
+        UNI_ARRAY(s->most, uni_near_parts(s->N, PART)),
         UNI_ARRAY(s->query, rows * s->D),
         UNI_ARRAY(s->limit, rows),
         UNI_ARRAY(s->square, rows),
@@ -158,14 +149,14 @@ static void find_most(void *context, int64_t task, int thread)
 /* Any centre will do, and any power of two: they keep the margin small, and the products from over- and underflow. */
 static int centre_cells(struct uni_neighbours *s)
 {
-    int64_t step = parts(s->N, SAMPLED), seen = parts(s->N, step);
+    int64_t step = uni_near_parts(s->N, SAMPLED), seen = uni_near_parts(s->N, step);
     double most = 0;
     int exponent;
     for (int64_t i = 0; i < s->N; i += step)
         for (int64_t d = 0; d < s->D; d++)
             s->centre[d] += value(s, i, d) / (double)seen;
-    int err = uni_pool_run(s->pool, find_most, s, parts(s->N, PART));
-    for (int64_t i = 0; i < parts(s->N, PART); i++)
+    int err = uni_pool_run(s->pool, find_most, s, uni_near_parts(s->N, PART));
+    for (int64_t i = 0; i < uni_near_parts(s->N, PART); i++)
         most = s->most[i] > most ? s->most[i] : most;
     frexp(most, &exponent);
     s->scale = most > 0 ? ldexp(1, -exponent) : 1;
@@ -229,7 +220,7 @@ int uni_neighbours_open(struct uni_neighbours *s, const struct uni_near_job *job
     TRY(uni_arena_open(&s->arena, list, ARRAYS, "the neighbours"));
     s->rows = job->plain->data;
     if (!is_row_by_row(job->plain)) {
-        TRY(uni_pool_run(pool, copy_rows, s, parts(s->N, PART)));
+        TRY(uni_pool_run(pool, copy_rows, s, uni_near_parts(s->N, PART)));
         s->rows = s->copy;
     }
     TRY(centre_cells(s));

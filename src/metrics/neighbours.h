@@ -91,6 +91,11 @@ void uni_neighbours_close(struct uni_neighbours *); /* safe after a failed open 
 
 /* ---- what the search (near_search.c) needs of the cells */
 
+static inline int64_t uni_near_parts(int64_t n, int64_t part)
+{
+    return (n + part - 1) / part;
+}
+
 /* m of neighbours.c */
 double uni_near_margin(int64_t D);
 /* times y of a cell, entries step apart; returns |y|^2. */
