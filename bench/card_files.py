@@ -75,6 +75,7 @@ class Watch(threading.Thread):
 class Job:
     def __init__(self, given: argparse.Namespace, folder: Path):
         self.given, self.folder = given, folder
+        self.target = (given.target or folder) / f"out-{os.getpid()}.npy"
         self.n = int(CELLS * given.share)
         self.end = time.monotonic() + given.deadline
 
@@ -96,14 +97,14 @@ class Job:
     def command(self, *more: str) -> list:
         folder = self.folder
         return [self.given.unisono, "integrate", folder / "x.npy", "--meta", folder / "meta.tsv", "--batch", "batch", "-f",
-                "--backend", self.given.backend, "-o", folder / "out.npy", *more]  # fmt: skip
+                "--backend", self.given.backend, "-o", self.target, *more]  # fmt: skip
 
     def plan(self) -> None:
         said = subprocess.run(self.command("--dry-run"), capture_output=True, text=True, timeout=self.left())
         print("; ".join(said.stdout.splitlines()) or said.stderr, flush=True)
 
     def run(self, what: str) -> dict | None:
-        (self.folder / "out.npy").unlink(missing_ok=True)
+        self.target.unlink(missing_ok=True)
         trace = self.given.out / f"trace-{what}.json"
         watch = Watch()
         watch.start()
@@ -146,7 +147,7 @@ class Job:
 
     def check(self) -> None:
         """Is the result finite, and are the batches nearer each other than before, the types not?"""
-        before, after = (np.load(self.folder / name, mmap_mode="r") for name in ("x.npy", "out.npy"))
+        before, after = (np.load(path, mmap_mode="r") for path in (self.folder / "x.npy", self.target))
         if after.shape != before.shape or after.dtype != np.float32:
             print(f"WRONG: out.npy is {after.dtype} {after.shape}")
             return
@@ -215,6 +216,7 @@ def main() -> int:
     parser.add_argument("--opener", help="bench_open")
     parser.add_argument("--share", type=float, default=1, help="of 95.6 million cells [1]")
     parser.add_argument("--folder", default="/tmp", help="on the disk that is to be measured [/tmp]")
+    parser.add_argument("--target", type=Path, help="folder for the result [that of the input]")
     parser.add_argument("--backend", default="cuda")
     parser.add_argument("--deadline", type=float, default=330, help="seconds for all [330]")
     parser.add_argument("--out", type=Path, default=Path("."), help="folder for the traces [.]")
@@ -231,8 +233,8 @@ def main() -> int:
             attempt("check", job.check)
         if warm and job.left() > 2.5 * warm["seconds"]["total"] and drop_cache():
             attempt("cold", lambda: job.run("cold"))
-        for name in ("x.npy", "out.npy"):  # their pages of memory too
-            (job.folder / name).unlink(missing_ok=True)
+        for path in (job.folder / "x.npy", job.target):  # their pages of memory too
+            path.unlink(missing_ok=True)
         attempt("steps", job.open_steps)
     return 0
 
