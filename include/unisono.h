@@ -72,7 +72,11 @@ UNI_API const char *uni_last_error(void);
 enum uni_dtype { UNI_FLOAT32, UNI_FLOAT64 };
 
 /* An embedding as the caller has it: element (i, j) lies at (const char *)data + i * row_stride + j * col_stride. Strides are in
-   bytes and may be negative, zero strides of both mean C order. Values must be finite and below 8e34; float64 is rounded to float32. */
+   bytes and may be negative, zero strides of both mean C order. Values must be finite and below 8e34; float64 is rounded to float32.
+   data may lie in this machine's memory, or, for uni_open with backend cuda (or auto, which then is cuda), in the memory of the card that
+   options.device names, or managed; nothing has to be said about it, the driver is asked. Memory of a card, managed memory and pinned
+   memory (cudaMallocHost, cudaHostRegister) are read by the card itself, in the order of options.stream. Everything else that is given,
+   labels included, lies in this machine's memory. */
 struct uni_matrix {
     const void *data;
     enum uni_dtype dtype;
@@ -163,6 +167,9 @@ struct uni_options {
     void *progress_user;
     const volatile int *cancel; /* or NULL. Another thread or a signal handler may set it: uni_run then gives up within milliseconds with
                                    UNI_STOPPED, in the middle of a round, and nothing can be read. Must live as long as the run. */
+    void *stream;               /* a cudaStream_t of the device, or NULL: the default stream. With backend cuda, memory that the card reads or
+                                   writes itself (struct uni_matrix, uni_read) is used after what was queued there before the call; the call
+                                   returns when it is done. Must live as long as the run. Other memory must be ready before the call. */
 };
 
 /* Fills in the defaults. size: sizeof(struct uni_options). */
@@ -241,7 +248,10 @@ enum uni_array {
 /* Shape of an array of this run; unused entries are 1. */
 UNI_API UNI_MUST_USE int uni_shape(const struct uni_harmony *run, enum uni_array what, int64_t shape[3]);
 
-/* Copies an array to dst, which is large enough for its shape. After a failed uni_run dst is filled with NaN (blocks: -1). */
+/* Copies an array to dst, which is large enough for its shape. After a failed uni_run dst is filled with NaN (blocks: -1). With backend
+   cuda dst may lie in the memory of the run's card, aligned for its elements, or be managed; there and into pinned memory the card writes
+   the array itself, after what was queued on options.stream, and is done when this returns. Where dst cannot be written to (another card's
+   memory, or backend cpu), or the card has failed for good, it is left as it is. */
 UNI_API UNI_MUST_USE int uni_read(struct uni_harmony *run, enum uni_array what, void *dst);
 
 /* UNI_CORRECTED without a second array: the cells are corrected and put in the caller's order where the run holds them. *corrected

@@ -42,6 +42,8 @@ struct uni_problem {
     int64_t device;                    /* which of its kind, from 0, where a backend has several */
     int64_t threads;                   /* most threads to use; 0: the CPUs that this process may use */
     struct uni_pool *pool;             /* so many of the host, or NULL: a backend that needs them starts its own */
+    int reached;                       /* the embedding is read by the card where it lies, and its values are the backend's to check */
+    void *stream;                      /* of the card, or NULL, the default one: what memory of the caller's it reaches is used in its order */
     const volatile int *cancel;        /* or NULL: give up with UNI_STOPPED soon after it is set */
 };
 
@@ -145,6 +147,29 @@ void uni_matrix_row(float *dst, const struct uni_matrix *, int64_t row);
 /* Asks the processor for that row, which will be read soon. */
 void uni_matrix_fetch(const struct uni_matrix *, int64_t row);
 
+/* What is wrong with the values of an embedding. Rows and columns from 0. */
+struct uni_unusable {
+    int64_t count, row, column; /* NaN or infinite; the first of them */
+    int64_t large_row, large_column; /* the first that is too large; -1: none */
+    double large;
+};
+#define UNI_LARGEST 0x1p116 /* some 8e34: sums over the cells of a run, and a correction's differences, must stay within float32 */
+/* Fails with a sentence; UNI_OK where nothing is. */
+int uni_matrix_refuse(const struct uni_unusable *);
+
+/* Where memory of the caller's lies (cuda_memory.c), as a driver says that is loaded already. */
+enum uni_where {
+    UNI_PAGEABLE, /* this machine's; or nothing is known of it */
+    UNI_PINNED,   /* this machine's, and all of it in a card's reach */
+    UNI_MANAGED,  /* it moves between the two */
+    UNI_ON_CARD,  /* the processors do not reach it */
+    UNI_TORN,     /* it begins on a card and does not end there */
+    UNI_UNSAID    /* the driver works no more */
+};
+/* *device: whose, where it is a card's. */
+enum uni_where uni_where_is(const void *first, int64_t bytes, int64_t *device);
+enum uni_where uni_matrix_where(const struct uni_matrix *plain, int64_t *device);
+
 /* random.c: small, seeded, the same everywhere. A backend draws nothing but redrawn blocks. */
 uint64_t uni_random(uint64_t *state);                 /* splitmix64 */
 int64_t uni_random_below(uint64_t *state, int64_t n); /* 0 .. n-1 */
@@ -159,6 +184,10 @@ int uni_cuda_backend(struct uni_backend *, int64_t device);
 /* Its part of the search for neighbours. UNI_BACKEND likewise. */
 struct uni_near_device;
 int uni_cuda_near(const struct uni_near_device **, int64_t device);
+/* Memory that the problem's card reaches, in the order of its stream; complete on return. The plugin is open. Rows (n,D) of an
+ * embedding as float32; dst = src, NULL: all bits set. */
+int uni_cuda_rows(float *dst, const struct uni_matrix *plain, const int64_t *row, int64_t n, const struct uni_problem *);
+int uni_cuda_put(void *dst, const void *src, int64_t bytes, const struct uni_problem *);
 /* Returns 0 where there is no plugin, or no such device beside the first. *present: 0 where the machine has no device or no driver at
  * all. */
 int uni_cuda_describe(struct uni_backend_info *, int64_t device, int *present);

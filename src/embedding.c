@@ -63,8 +63,6 @@ int uni_normalise(float *row, int64_t D)
     return 1;
 }
 
-/* 2^116, some 8e34: sums over the cells of a run, and a correction's differences, must stay within float32. */
-#define LARGEST 0x1p116
 enum { LARGEST_EXPONENT = 243 << 23 };
 
 /* Neither NaN nor infinite nor too large. An exponent of all ones is a NaN or an infinity. */
@@ -80,7 +78,7 @@ static int row_is_usable(const struct uni_matrix *m, int64_t i)
         return most < LARGEST_EXPONENT;
     }
     for (int64_t j = 0; j < m->n_dims; j++)
-        if (!(fabs(value_at(m, i, j)) < LARGEST))
+        if (!(fabs(value_at(m, i, j)) < UNI_LARGEST))
             return 0;
     return 1;
 }
@@ -112,7 +110,7 @@ static void check_part(void *context, int64_t part, int thread)
         for (int64_t j = 0; j < m->n_dims; j++) {
             double value = value_at(m, i, j);
             if (isfinite((float)value)) {
-                if (f.large_row < 0 && fabs(value) >= LARGEST)
+                if (f.large_row < 0 && fabs(value) >= UNI_LARGEST)
                     f.large_row = i, f.large_column = j;
                 continue;
             }
@@ -145,32 +143,36 @@ static int find_unusable(struct found *all, const struct uni_matrix *m, struct u
     return err;
 }
 
-static int check_values(const struct uni_matrix *m, int any_size, struct uni_pool *pool)
+int uni_matrix_refuse(const struct uni_unusable *u)
 {
-    struct found all;
-    int err = find_unusable(&all, m, pool);
-    if (err)
-        return err;
-    if (all.count)
+    if (u->count)
         return uni_fail(UNI_INPUT,
                         "the embedding has %lld non-finite value%s (NaN or infinite), %sat row %lld, column %lld (from 1); "
                         "remove these cells first",
-                        (long long)all.count, all.count == 1 ? "" : "s", all.count == 1 ? "" : "the first ",
-                        (long long)all.first_row + 1, (long long)all.first_column + 1);
-    if (all.large_row >= 0 && !any_size)
+                        (long long)u->count, u->count == 1 ? "" : "s", u->count == 1 ? "" : "the first ", (long long)u->row + 1,
+                        (long long)u->column + 1);
+    if (u->large_row >= 0)
         return uni_fail(UNI_INPUT,
                         "the embedding holds %g at row %lld, column %lld (from 1), and values must be below %.1g; scale it",
-                        value_at(m, all.large_row, all.large_column), (long long)all.large_row + 1, (long long)all.large_column + 1,
-                        LARGEST);
+                        u->large, (long long)u->large_row + 1, (long long)u->large_column + 1, UNI_LARGEST);
     return UNI_OK;
+}
+
+static int check_values(const struct uni_matrix *m, int any_size, struct uni_pool *pool)
+{
+    struct found f;
+    int err = find_unusable(&f, m, pool);
+    struct uni_unusable u = {f.count, f.first_row, f.first_column, any_size ? -1 : f.large_row, f.large_column, 0};
+    if (!err && u.large_row >= 0)
+        u.large = value_at(m, u.large_row, u.large_column);
+    return err ? err : uni_matrix_refuse(&u);
 }
 
 /* Harmony compares directions from the origin: a column far from zero makes all cells look alike. Principal components are
  * centred. */
-static void warn_uncentred(const struct uni_matrix *m, struct uni_warnings *warnings)
+static void warn_uncentred(const struct uni_matrix *m, int64_t step, struct uni_warnings *warnings)
 {
     enum { COLUMNS = 64 };
-    int64_t step = m->n_cells / 1000 + 1;
     for (int64_t first = 0; first < m->n_dims; first += COLUMNS) {
         int64_t n = m->n_dims - first < COLUMNS ? m->n_dims - first : COLUMNS;
         double origin[COLUMNS], sum[COLUMNS] = {0}, squares[COLUMNS] = {0}, rows = 0;
@@ -196,6 +198,52 @@ static void warn_uncentred(const struct uni_matrix *m, struct uni_warnings *warn
     }
 }
 
+/* Some thousand rows are looked at, this far apart. */
+static int64_t step_of(const struct uni_matrix *m)
+{
+    return m->n_cells / 1000 + 1;
+}
+
+int uni_matrix_torn(int64_t device)
+{
+    return uni_fail(
+        UNI_INPUT,
+        "the embedding's data begins in the memory of a card (device %lld) and does not end there; its sizes or strides "
+        "are wrong",
+        (long long)device);
+}
+
+int uni_matrix_warn(const struct uni_problem *p, const struct uni_matrix *plain, struct uni_warnings *warnings)
+{
+    const int64_t step = step_of(plain), n = (plain->n_cells - 1) / step + 1;
+    int64_t *row = calloc((size_t)n, sizeof *row);
+    float *values = calloc((size_t)(n * plain->n_dims), sizeof *values);
+    int err = row && values ? UNI_OK : uni_fail(UNI_MEMORY, "no memory for a look at %lld rows of the embedding", (long long)n);
+    for (int64_t i = 0; i < n && !err; i++)
+        row[i] = i * step;
+    if (!err)
+        err = uni_cuda_rows(values, plain, row, n, p);
+    const struct uni_matrix looked_at = {values, UNI_FLOAT32, n, plain->n_dims, 4 * plain->n_dims, 4};
+    if (!err)
+        warn_uncentred(&looked_at, 1, warnings);
+    free(row);
+    free(values);
+    return err;
+}
+
+enum uni_where uni_matrix_where(const struct uni_matrix *m, int64_t *device)
+{
+    int64_t down, along, low, bytes;
+    const int64_t size = m->dtype == UNI_FLOAT64 ? 8 : 4;
+    *device = 0;
+    if (m->n_cells < 1 || m->n_dims < 1 || __builtin_mul_overflow(m->n_cells - 1, m->row_stride, &down) ||
+        __builtin_mul_overflow(m->n_dims - 1, m->col_stride, &along) ||
+        __builtin_add_overflow(down < 0 ? down : 0, along < 0 ? along : 0, &low) ||
+        __builtin_add_overflow(down < 0 ? -down : down, along < 0 ? -along : along, &bytes) || bytes > INT64_MAX - size)
+        return UNI_PAGEABLE;
+    return uni_where_is((const char *)m->data + low, bytes + size, device);
+}
+
 int uni_matrix_plain(const struct uni_matrix *given, struct uni_matrix *plain)
 {
     if (!given->data)
@@ -213,11 +261,20 @@ int uni_matrix_plain(const struct uni_matrix *given, struct uni_matrix *plain)
 int uni_matrix_check_on(struct uni_pool *pool, const struct uni_matrix *given, struct uni_matrix *plain,
                         struct uni_warnings *warnings)
 {
+    int64_t device;
     int err = uni_matrix_plain(given, plain);
+    enum uni_where where = err ? UNI_PAGEABLE : uni_matrix_where(plain, &device);
+    if (where == UNI_TORN)
+        err = uni_matrix_torn(device);
+    if (where == UNI_ON_CARD)
+        err = uni_fail(UNI_INPUT,
+                       "the embedding lies in the memory of a card (device %lld), which the processors cannot read; use backend "
+                       "cuda where there is a choice, or copy it to this machine's memory first",
+                       (long long)device);
     if (!err)
         err = check_values(plain, !warnings, pool); /* who asks for no warnings calculates in float64 */
     if (!err && warnings)
-        warn_uncentred(plain, warnings);
+        warn_uncentred(plain, step_of(plain), warnings);
     return err;
 }
 

@@ -31,11 +31,13 @@ int uni_labels_check(const struct uni_batch *b, const char *name, int64_t n_cell
 int uni_levels_check(int64_t *missing, const struct uni_batch *b, const char *name)
 {
     enum { COUNTED = 1 << 20 }; /* at once, in 32 bits */
-    int64_t none = 0;
+    int64_t none = 0, device;
     uint32_t wrong = 0;
     const int32_t end = (int32_t)b->n_levels;
     if (!b->level)
         return uni_fail(UNI_INPUT, "\"%s\" has no levels: level is NULL", name);
+    if (uni_where_is(b->level, b->n_cells * (int64_t)sizeof *b->level, &device) == UNI_ON_CARD)
+        return uni_fail(UNI_INPUT, "the levels of \"%s\" lie in the memory of a card; copy them to this machine's memory", name);
     for (int64_t first = 0; first < b->n_cells; first += COUNTED) {
         const int32_t *level = b->level + first, n = (int32_t)(b->n_cells - first < COUNTED ? b->n_cells - first : COUNTED);
         int32_t missed = 0;

@@ -41,38 +41,6 @@ void uni_warn(struct uni_warnings *w, const char *format, ...)
 
 /* ---- open ---------------------------------------------------------------------------------------------------------------- */
 
-enum { AUTO_CELLS = 100000 }; /* fewer are done on the CPU before a card is ready to begin */
-
-/* What of this run the cuda backend does not do, or NULL. */
-static const char *beyond_cuda(const struct uni_harmony *h)
-{
-    const struct uni_problem *p = &h->cells.problem;
-    return h->cells.weighted                             ? "cell weights"
-           : p->X > 0                                    ? "covariates"
-           : p->redraw || (p->add_penalties && p->V > 1) ? "compat r-2.0.4"
-                                                         : NULL;
-}
-
-static int choose_backend(struct uni_harmony *h)
-{
-    struct uni_backend_info info;
-    int present = 0, usable = 0;
-    const char *beyond = beyond_cuda(h);
-    if (h->options.backend == UNI_BACKEND_CUDA)
-        return beyond ? uni_fail(UNI_BACKEND, "backend cuda does not do %s; use backend cpu, or auto", beyond)
-                      : uni_cuda_backend(&h->backend, h->options.device);
-    if (h->options.backend == UNI_BACKEND_AUTO && h->cells.problem.N >= AUTO_CELLS)
-        usable = uni_cuda_describe(&info, h->options.device, &present) && info.usable;
-    if (usable && !beyond)
-        return uni_cuda_backend(&h->backend, h->options.device);
-    if (usable)
-        uni_warn(&h->warnings, "backend cuda does not do %s, so the CPU is used", beyond);
-    else if (present)
-        uni_warn(&h->warnings, "backend cuda cannot be used, so the CPU is: %s", info.detail);
-    uni_cpu_backend(&h->backend);
-    return UNI_OK;
-}
-
 enum { TABLES = 14 };
 static void list_tables(struct uni_array_row list[TABLES], struct uni_harmony *h)
 {
@@ -163,16 +131,20 @@ static int take_centroids(struct uni_harmony *h)
     return UNI_OK;
 }
 
-/* With backend auto, a problem that the card cannot take goes to the CPU. */
-static int open_backend(struct uni_harmony *h, const struct uni_matrix *plain)
+/* With backend auto, a problem that the card cannot take goes to the CPU, if that can. */
+static int open_backend(struct uni_harmony *h, struct uni_matrix *plain)
 {
-    int err = h->backend.open(&h->backend, &h->cells.problem, plain);
-    if (!err || h->options.backend != UNI_BACKEND_AUTO || !h->backend.solve)
+    struct uni_problem *p = &h->cells.problem;
+    int err = h->backend.open(&h->backend, p, plain);
+    if (!err || h->options.backend != UNI_BACKEND_AUTO || !h->backend.solve || err == UNI_INPUT || h->where == UNI_ON_CARD)
         return err;
     uni_warn(&h->warnings, "backend cuda cannot take this, so the CPU does: %s", uni_last_error());
     uni_cpu_backend(&h->backend);
     err = predict(&h->summary.bytes, h);
-    return err ? err : h->backend.open(&h->backend, &h->cells.problem, plain);
+    if (!err && p->reached) /* the values are not checked yet; what there was to warn of, has been */
+        err = uni_matrix_check_on(h->pool, plain, plain, &(struct uni_warnings){0});
+    p->reached = 0;
+    return err ? err : h->backend.open(&h->backend, p, plain);
 }
 
 static int open_pool(struct uni_harmony *h)
@@ -191,8 +163,7 @@ static int open_run(struct uni_harmony *h, const struct uni_matrix *embedding, c
     struct uni_matrix plain;
     TRY(uni_problem_open(&h->cells, &h->warnings, embedding->n_cells, embedding->n_dims, batches, n_batches, &h->options));
     TRY(open_pool(h));
-    TRY(uni_matrix_check_on(h->pool, embedding, &plain, &h->warnings));
-    TRY(choose_backend(h));
+    TRY(uni_take_embedding(h, embedding, &plain));
     TRY(checked_sizes(p));
     TRY(uni_problem_sort(&h->cells, &h->options));
     TRY(uni_seed_open(&h->seed, p, &plain, p->K, seeds_on_all(h), (uint64_t)h->options.seed));
@@ -243,7 +214,7 @@ int uni_plan(struct uni_plan *plan, int64_t n_cells, int64_t n_dims, const struc
         return uni_fail(UNI_MEMORY, "no memory for a plan: %zu bytes asked for", sizeof *h);
     h->options = *options;
     TRY(uni_problem_open(&h->cells, &h->warnings, n_cells, n_dims, batches, n_batches, options));
-    TRY(choose_backend(h));
+    TRY(uni_choose_backend(h));
     TRY(predict(&plan->bytes, h));
     plan->bytes_open = 4 * n_cells * (n_dims + 1) + uni_problem_bytes(&h->cells) +
                        uni_seed_bytes(n_cells, n_dims, h->cells.problem.K, seeds_on_all(h), h->cells.weighted);

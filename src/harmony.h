@@ -27,6 +27,7 @@ struct uni_harmony {
     struct uni_round *rounds;
     struct uni_objective *objectives;
     int64_t n_rounds, n_objectives;
+    enum uni_where where;   /* the embedding lies */
     int given_centroids, taken;
     struct uni_arena result; /* of uni_take, where the backend cannot give its own rows */
     enum uni_reason reason;
@@ -34,6 +35,12 @@ struct uni_harmony {
     struct uni_surroundings *callers; /* during uni_run: for his callback */
     struct uni_summary summary;
 };
+
+/* ---- choose.c: the backend, from the options and from where the embedding lies (h->where) */
+int uni_choose_backend(struct uni_harmony *);
+/* Checks the embedding, and chooses the backend. What a card reaches it reads where it lies, in the order of the caller's stream; its
+   values are then checked on the way into the backend. */
+int uni_take_embedding(struct uni_harmony *, const struct uni_matrix *given, struct uni_matrix *plain);
 
 /* Brings O, E and W here, from a backend that keeps them. */
 int uni_fetch_tables(struct uni_harmony *);

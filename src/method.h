@@ -59,6 +59,10 @@ int uni_matrix_plain(const struct uni_matrix *, struct uni_matrix *plain);
 int uni_matrix_check(const struct uni_matrix *, struct uni_matrix *plain, struct uni_warnings *);
 /* The same on the threads of a pool. */
 int uni_matrix_check_on(struct uni_pool *, const struct uni_matrix *, struct uni_matrix *plain, struct uni_warnings *);
+/* Fails: it is UNI_TORN. */
+int uni_matrix_torn(int64_t device);
+/* The warnings alone, of one that the problem's card reaches. */
+int uni_matrix_warn(const struct uni_problem *, const struct uni_matrix *plain, struct uni_warnings *);
 /* In double. */
 double uni_dot(const float *x, const float *y, int64_t D);
 /* Unit length; a row of zeros stays. Returns 0 for such a row. */
@@ -80,6 +84,7 @@ struct uni_seed {
     int64_t *part_count;
     float *weight;     /* (2 M) the rows', then the tail's */
     int all, weighted; /* all cells are the sample; cells count differently */
+    int far;           /* the card has the embedding */
     struct uni_arena arena;
 };
 int64_t uni_seed_bytes(int64_t N, int64_t D, int64_t K, int all, int weighted);

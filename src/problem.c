@@ -89,6 +89,7 @@ int uni_problem_open(struct uni_cells_sorted *c, struct uni_warnings *warnings, 
     p->device = o->device;
     p->threads = o->threads;
     p->cancel = o->cancel;
+    p->stream = o->stream;
 
     c->weighted = o->weights != NULL;
     TRY(choose_clusters(&p->K, n_cells, o)); /* an upper bound: the room for sigma */

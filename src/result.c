@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a run left: arrays in the caller's order, and the summary. */
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "error.h"
@@ -24,10 +26,9 @@ static const char *const names[] = {"the corrected embedding",
 int uni_shape(const struct uni_harmony *h, enum uni_array what, int64_t shape[3])
 {
     const struct uni_problem *p = &h->cells.problem;
-    const int64_t shapes[][3] = {{p->N_all, p->D, 1}, {p->N_all, p->K, 1}, {p->K, p->D, 1},  {p->K, p->D, 1},
-                                 {p->B, p->K, 1},     {p->B, p->K, 1},     {p->B, p->K, 1},  {p->B, p->K, p->D},
-                                 {p->B, 1, 1},        {p->K, 1, 1},        {p->N_all, 1, 1}, {p->X, p->K, p->D},
-                                 {p->N_all, p->D, 1}};
+    const int64_t shapes[][3] = {{p->N_all, p->D, 1}, {p->N_all, p->K, 1}, {p->K, p->D, 1},    {p->K, p->D, 1}, {p->B, p->K, 1},
+                                 {p->B, p->K, 1},     {p->B, p->K, 1},     {p->B, p->K, p->D}, {p->B, 1, 1},    {p->K, 1, 1},
+                                 {p->N_all, 1, 1},    {p->X, p->K, p->D},  {p->N_all, p->D, 1}};
     if ((int)what < 0 || (size_t)what >= sizeof shapes / sizeof *shapes)
         return uni_fail(UNI_INPUT, "there is no array number %d", (int)what);
     memcpy(shape, shapes[what], sizeof shapes[0]);
@@ -125,7 +126,25 @@ static int read_table(struct uni_harmony *h, enum uni_array what, void *dst)
     return UNI_OK;
 }
 
-static int read_array(struct uni_harmony *h, enum uni_array what, void *dst)
+static int64_t bytes_of(enum uni_array what, const int64_t shape[3])
+{
+    return shape[0] * shape[1] * shape[2] * (what == UNI_BLOCKS || is_float(what) ? 4 : 8);
+}
+
+/* Into memory that the card reaches. */
+static int put_table(struct uni_harmony *h, enum uni_array what, void *dst, int64_t bytes)
+{
+    void *table = calloc((size_t)bytes, 1);
+    int err = table ? UNI_OK : uni_fail(UNI_MEMORY, "no memory to read %s: %lld bytes asked for", names[what], (long long)bytes);
+    if (!err)
+        err = read_table(h, what, table);
+    if (!err)
+        err = uni_cuda_put(dst, table, bytes, &h->cells.problem);
+    free(table);
+    return err;
+}
+
+static int read_array(struct uni_harmony *h, enum uni_array what, void *dst, int64_t reached)
 {
     struct uni_backend *b = &h->backend;
     if (what == UNI_CORRECTED)
@@ -136,7 +155,44 @@ static int read_array(struct uni_harmony *h, enum uni_array what, void *dst)
         return b->read(b, UNI_CELLS_BLOCK, NULL, dst);
     if (h->n_rounds == 0)
         return uni_fail(UNI_INPUT, "no round was run, so there is nothing to read of %s", names[what]);
-    return what == UNI_ASSIGNMENTS ? b->read(b, UNI_CELLS_R, NULL, dst) : read_table(h, what, dst);
+    if (what == UNI_ASSIGNMENTS)
+        return b->read(b, UNI_CELLS_R, NULL, dst);
+    return reached ? put_table(h, what, dst, reached) : read_table(h, what, dst);
+}
+
+/* After a failure, whose sentence stays. reached: by the card, if that still can. */
+static void clear(const struct uni_harmony *h, void *dst, enum uni_array what, const int64_t shape[3], int64_t reached,
+                  int writable)
+{
+    char sentence[512];
+    snprintf(sentence, sizeof sentence, "%s", uni_last_error());
+    int err = reached ? uni_cuda_put(dst, NULL, reached, &h->cells.problem) : UNI_INPUT;
+    if (err && writable)
+        fill_nan(dst, what, shape);
+    (void)uni_fail(err, "%s", sentence);
+}
+
+/* May it be written there? *reached: the bytes, where by the card; *writable: by this processor. */
+static int check_dst(const struct uni_harmony *h, const void *dst, int64_t bytes, int64_t *reached, int *writable)
+{
+    int64_t device, own = h->cells.problem.device;
+    const int cuda = h->backend.solve != NULL;
+    enum uni_where where = uni_where_is(dst, bytes, &device);
+    *reached = cuda && (where == UNI_PINNED || where == UNI_MANAGED || where == UNI_ON_CARD) ? bytes : 0;
+    /* Where a broken driver no longer says so, the result is taken to be wanted where the embedding was. */
+    *writable = where == UNI_PAGEABLE || where == UNI_PINNED || (where == UNI_MANAGED && !cuda) ||
+                (where == UNI_UNSAID && h->where != UNI_ON_CARD && h->where != UNI_MANAGED);
+    if (where == UNI_TORN)
+        return uni_fail(UNI_INPUT,
+                        "dst begins in the memory of a card (device %lld) and is too short: %lld bytes are to be written",
+                        (long long)device, (long long)bytes);
+    if (where == UNI_ON_CARD && !cuda)
+        return uni_fail(UNI_INPUT, "dst lies in the memory of a card (device %lld), which backend cpu cannot write to",
+                        (long long)device);
+    if (where == UNI_ON_CARD && device != own)
+        return uni_fail(UNI_INPUT, "dst lies in the memory of device %lld, and the run is on device %lld", (long long)device,
+                        (long long)own);
+    return UNI_OK;
 }
 
 /* A row for every cell: these are what uni_take moves. */
@@ -155,23 +211,28 @@ static int readable(const struct uni_harmony *h, enum uni_array what)
     case UNI_CANCELLED:
         return uni_fail(UNI_INPUT, "%s cannot be read: the run was cancelled", names[what]);
     default:
-        return h->taken && is_of_cells(what) ? uni_fail(UNI_INPUT, "%s cannot be read: the result was taken", names[what]) : UNI_OK;
+        return h->taken && is_of_cells(what) ? uni_fail(UNI_INPUT, "%s cannot be read: the result was taken", names[what])
+                                             : UNI_OK;
     }
 }
 
 int uni_read(struct uni_harmony *h, enum uni_array what, void *dst)
 {
     OWN_SURROUNDINGS;
-    int64_t shape[3];
+    int64_t shape[3], reached;
+    int writable;
     double from = uni_seconds();
     int err = uni_shape(h, what, shape);
     if (err)
         return err;
+    err = check_dst(h, dst, bytes_of(what, shape), &reached, &writable);
+    if (err)
+        return err;
     err = readable(h, what);
     if (!err)
-        err = read_array(h, what, dst);
+        err = read_array(h, what, dst, reached);
     if (err)
-        fill_nan(dst, what, shape);
+        clear(h, dst, what, shape, reached, writable);
     h->summary.seconds_read += uni_seconds() - from;
     return err;
 }

@@ -23,7 +23,7 @@ enum { ARRAYS = 11 };
 static void list_arrays(struct uni_array_row list[ARRAYS], struct uni_seed *s, int64_t M, int64_t D, int64_t K)
 {
     const struct uni_array_row rows[ARRAYS] = {UNI_ARRAY(s->X, M * D),
-                                               UNI_ARRAY(s->tail, s->all ? 0 : M * D),
+                                               UNI_ARRAY(s->tail, s->all && !s->far ? 0 : M * D),
                                                UNI_ARRAY(s->index, M),
                                                UNI_ARRAY(s->score, M),
                                                UNI_ARRAY(s->order, M),
@@ -129,10 +129,11 @@ int uni_seed_open(struct uni_seed *s, const struct uni_problem *p, const struct 
                   uint64_t seed)
 {
     int err = 0;
-    *s = (struct uni_seed){.all = all, .weighted = p->weight != NULL};
+    *s = (struct uni_seed){.all = all, .weighted = p->weight != NULL, .far = p->reached};
     int64_t M = sample_size(s, p->N), slots = 2 * M + 1;
     uint64_t *table = NULL, state = seed;
     struct taking taking = {s, plain, M};
+    struct uni_matrix sample = {NULL, UNI_FLOAT32, M, p->D, 4 * p->D, 4};
     struct uni_array_row list[ARRAYS];
     list_arrays(list, s, M, p->D, K);
     TRY(uni_arena_open(&s->arena, list, ARRAYS, "the sample of cells"));
@@ -147,6 +148,13 @@ int uni_seed_open(struct uni_seed *s, const struct uni_problem *p, const struct 
         s->order[place] = p->row[at];
         if (s->weighted)
             s->weight[place] = p->weight[at];
+    }
+    if (s->far) { /* the tail is not taken yet */
+        TRY(uni_cuda_rows(s->tail, plain, s->order, M, p));
+        sample.data = s->tail;
+        taking.plain = plain = &sample;
+        for (int64_t j = 0; j < M; j++)
+            s->order[j] = j;
     }
     count_distinct(s, table, slots, plain, M, K);
     TRY(uni_pool_run(p->pool, take_rows, &taking, M / TAKEN_ROWS + 1));

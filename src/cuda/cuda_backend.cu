@@ -448,7 +448,8 @@ static int plugin_describe(struct uni_backend_info *info, int64_t device)
 }
 
 static const struct uni_cuda_plugin face = {UNI_CUDA_ABI, plugin_devices, plugin_backend, plugin_describe, uni_cuda_usable,
-                                            {uni_cuda_near_open, uni_cuda_near_find, uni_cuda_near_close}};
+                                            {uni_cuda_near_open, uni_cuda_near_find, uni_cuda_near_close},
+                                            uni_cuda_rows_to, uni_cuda_put_to};
 
 extern "C" __attribute__((visibility("default"))) const struct uni_cuda_plugin *uni_cuda_plugin(const struct uni_cuda_host *host)
 {

@@ -174,7 +174,8 @@ struct uni_cuda {
     struct uni_cuda_view v;
     struct uni_cuda_fast fast;
     cudaStream_t stream;
-    int device, cores; /* multiprocessors */
+    cudaEvent_t before; /* on the caller's stream: what was queued there before the call */
+    int device, cores;  /* multiprocessors */
     int64_t threads;
     char *block;                  /* the device memory */
     void *pinned;                 /* results and centroids on their way */
@@ -214,6 +215,25 @@ int uni_cuda_lanes_open(struct uni_cuda *);
 void uni_cuda_lanes_close(struct uni_cuda *);
 int uni_cuda_rows_in(struct uni_cuda *, const struct uni_matrix *);
 int uni_cuda_rows_out(struct uni_cuda *, enum uni_cells, int corrected, void *dst);
+
+/* ---- cuda_reach.cu: memory of the caller's that the card reaches */
+struct uni_cuda_source {
+    const char *data;
+    int64_t row_stride, col_stride;
+    int D, wide; /* wide: float64 */
+    int word;    /* 4, 8 or 16 bytes that its rows of float32 are aligned to; 0: value by value */
+};
+struct uni_cuda_found { /* values that cannot be used: how many, and the places row * D + column of the first; all bits set: none */
+    unsigned long long count, first, large;
+};
+struct uni_cuda_source uni_cuda_source_of(const struct uni_matrix *plain);
+/* Launches; found, unless NULL: values are looked at. */
+int uni_cuda_gather(float *to, int width, const struct uni_cuda_source *, const uint32_t *row, int64_t n, struct uni_cuda_found *,
+                    cudaStream_t);
+int uni_cuda_scatter(float *to, int width, const float *from, int stride, const uint32_t *row, int64_t n, cudaStream_t);
+/* uni_cuda_rows and uni_cuda_put of the library. */
+int uni_cuda_rows_to(float *dst, const struct uni_matrix *plain, const int64_t *row, int64_t n, const struct uni_problem *);
+int uni_cuda_put_to(void *dst, const void *src, int64_t bytes, const struct uni_problem *);
 
 /* ---- launches: queued on a stream; errors are found by uni_cuda_checked(cudaGetLastError()) */
 struct uni_cuda_pass {

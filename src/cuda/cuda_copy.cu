@@ -1,50 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rows in, sorted on the way, and out, back in the caller's order. Some host threads gather or scatter, each through two small
-   pinned buffers of its own and on a stream of its own: the caller's array is neither pinned nor copied whole. */
+   pinned buffers of its own and on a stream of its own: the caller's array is neither pinned nor copied whole. Where the card
+   reaches the caller's array, it gathers and scatters itself (cuda_reach.cu), and all that a thread sends is which rows. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda_backend.h"
+#include "cuda_lanes.h"
 
-enum { BUFFER = 1 << 20, MOST_LANES = 12 };
-
-struct mover;
-
-struct lane { /* a thread's */
-    const struct mover *all;
-    pthread_t thread;
-    int started, err, index;
-    char sentence[512];
-    cudaStream_t stream;
-    cudaEvent_t ready[2];
-    char *pinned[2], *device[2];
-};
-
-/* Kept from open to close: pinned memory is slow to get. */
-struct uni_cuda_lanes {
-    int n;
-    char *pinned, *device;
-    struct lane lane[MOST_LANES];
-};
-
-struct mover { /* one way, for one caller's array */
-    struct uni_cuda *c;
-    const struct uni_matrix *source;
-    enum uni_cells what;
-    int corrected, lanes;
-    float *dst;
-    int64_t width, chunks, tiles; /* floats of a row; tiles of a chunk, rows going in */
-    int (*work)(struct lane *);
-};
-
-static int cancelled(const struct mover *m)
+int uni_cuda_cancelled(const struct mover *m)
 {
     return m->c->p->cancel && *m->c->p->cancel ? uni_cuda_lib->fail(UNI_STOPPED, "cancelled by the caller") : UNI_OK;
 }
 
-/* However a lane's work ended: no copy from or to its buffers is under way. */
-static int settled(const struct lane *l, int err)
+int uni_cuda_settled(const struct lane *l, int err)
 {
     cudaError_t status = cudaStreamSynchronize(l->stream);
     return err ? err : uni_cuda_checked(status, "cudaStreamSynchronize(l->stream)");
@@ -70,7 +39,8 @@ int uni_cuda_lanes_open(struct uni_cuda *c)
     all->n = (int)(c->threads < MOST_LANES ? c->threads : MOST_LANES);
     size_t bytes = (size_t)all->n * 2 * BUFFER;
     TRY(CUDA(cudaHostAlloc((void **)&all->pinned, bytes, cudaHostAllocDefault)));
-    TRY(CUDA(cudaMalloc((void **)&all->device, bytes)));
+    all->room = bytes > REACH_ROOM ? (int64_t)bytes : REACH_ROOM;
+    TRY(CUDA(cudaMalloc((void **)&all->device, (size_t)all->room)));
     for (int i = 0; i < all->n; i++) {
         struct lane *l = &all->lane[i];
         l->index = i;
@@ -103,10 +73,11 @@ void uni_cuda_lanes_close(struct uni_cuda *c)
     c->lanes = NULL;
 }
 
-static int move(struct mover *m)
+int uni_cuda_move(struct mover *m)
 {
     struct lane *lane = m->c->lanes->lane;
-    m->lanes = m->chunks < m->c->lanes->n ? (int)m->chunks : m->c->lanes->n;
+    m->lanes = m->lanes ? m->lanes : m->c->lanes->n;
+    m->lanes = m->chunks < m->lanes ? (int)m->chunks : m->lanes;
     for (int i = 0; i < m->lanes; i++) {
         lane[i].all = m;
         lane[i].err = 0;
@@ -183,7 +154,7 @@ static int send(struct lane *l)
     for (int64_t i = l->index; i < m->chunks; i += m->lanes, turn++) {
         int64_t from = i * m->tiles, n = v->N_all - from < m->tiles ? v->N_all - from : m->tiles;
         b = turn & 1;
-        TRY(cancelled(m));
+        TRY(uni_cuda_cancelled(m));
         if (turn >= 2)
             TRY(CUDA(cudaEventSynchronize(l->ready[b])));
         gather(m, (float *)l->pinned[b], from, n);
@@ -192,7 +163,7 @@ static int send(struct lane *l)
         TRY(CUDA(cudaEventRecord(l->ready[b], l->stream)));
     }
 done:
-    return settled(l, err);
+    return uni_cuda_settled(l, err);
 }
 
 int uni_cuda_rows_in(struct uni_cuda *c, const struct uni_matrix *source)
@@ -200,10 +171,12 @@ int uni_cuda_rows_in(struct uni_cuda *c, const struct uni_matrix *source)
     struct mover m = {};
     m.c = c;
     m.source = source;
+    if (c->p->reached)
+        return uni_cuda_take_rows(&m);
     m.work = send;
     m.tiles = BUFFER / 4 / c->v.Dz;
     m.chunks = (c->v.N_all + m.tiles - 1) / m.tiles;
-    return move(&m);
+    return uni_cuda_move(&m);
 }
 
 /* ---- out ----------------------------------------------------------------------------------------------------------------- */
@@ -226,22 +199,27 @@ static void scatter(const struct mover *m, const float *from, int64_t chunk)
         memcpy(m->dst + m->c->p->row[row + i] * m->width, from + i * m->width, (size_t)m->width * sizeof *from);
 }
 
-static int make_chunk(struct lane *l, int64_t chunk, int b)
+int uni_cuda_make_rows(const struct lane *l, int64_t chunk, float *to, int64_t *row, int64_t *rows)
 {
-    int err = 0, tiles;
     const struct mover *m = l->all;
     struct uni_cuda_pass pass = {};
-    int64_t rows;
-    chunk_rows(m, chunk, &pass.from, &pass.to, &pass.row_from, &rows);
+    chunk_rows(m, chunk, &pass.from, &pass.to, &pass.row_from, rows);
+    *row = pass.row_from;
     pass.corrected = m->corrected;
-    pass.out = (float *)l->device[b];
-    tiles = (int)(pass.to - pass.from);
+    pass.out = to;
+    const int tiles = (int)(pass.to - pass.from);
     if (m->what == UNI_CELLS_R)
-        TRY(uni_cuda_assignments(m->c, &pass, l->stream));
-    else if (m->c->fast.kt)
-        TRY(uni_cuda_assign_fast(m->c, &pass, 1 + tiles / 32, l->stream));
-    else
-        TRY(uni_cuda_assign_plain(m->c, &pass, 1 + tiles / 4, l->stream));
+        return uni_cuda_assignments(m->c, &pass, l->stream);
+    return m->c->fast.kt ? uni_cuda_assign_fast(m->c, &pass, 1 + tiles / 32, l->stream)
+                         : uni_cuda_assign_plain(m->c, &pass, 1 + tiles / 4, l->stream);
+}
+
+static int make_chunk(struct lane *l, int64_t chunk, int b)
+{
+    int err = 0;
+    const struct mover *m = l->all;
+    int64_t row, rows;
+    TRY(uni_cuda_make_rows(l, chunk, (float *)l->device[b], &row, &rows));
     TRY(CUDA(cudaMemcpyAsync(l->pinned[b], l->device[b], (size_t)(rows * m->width) * sizeof(float), cudaMemcpyDeviceToHost,
                              l->stream)));
     TRY(CUDA(cudaEventRecord(l->ready[b], l->stream)));
@@ -255,7 +233,7 @@ static int fetch(struct lane *l)
     const struct mover *m = l->all;
     int64_t last = -1;
     for (int64_t i = l->index; i < m->chunks; i += m->lanes, turn++) {
-        TRY(cancelled(m));
+        TRY(uni_cuda_cancelled(m));
         TRY(make_chunk(l, i, turn & 1));
         if (last >= 0) {
             TRY(CUDA(cudaEventSynchronize(l->ready[(turn + 1) & 1])));
@@ -268,7 +246,7 @@ static int fetch(struct lane *l)
         scatter(m, (const float *)l->pinned[(turn + 1) & 1], last);
     }
 done:
-    return settled(l, err);
+    return uni_cuda_settled(l, err);
 }
 
 /* Cells that take no part: as they came, or nothing. */
@@ -297,21 +275,40 @@ static void blocks_out(const struct uni_problem *p, int32_t *dst)
             dst[p->row[j]] = (int32_t)(i % p->Q);
 }
 
+/* Does the card write to the caller's array itself? -1, and a sentence: it would have to, and cannot. Pinned memory that is
+   aligned to nothing is the threads'. */
+static int reaches(const struct mover *m)
+{
+    int64_t device;
+    enum uni_where where = uni_cuda_lib->where(m->dst, m->c->v.N_all * m->width * 4, &device);
+    if (where != UNI_PINNED && where != UNI_MANAGED && where != UNI_ON_CARD)
+        return 0;
+    if ((uintptr_t)m->dst % 4 == 0)
+        return 1;
+    if (where != UNI_ON_CARD)
+        return 0;
+    (void)uni_cuda_lib->fail(UNI_INPUT, "dst lies on the card at an address that is no multiple of 4");
+    return -1;
+}
+
 int uni_cuda_rows_out(struct uni_cuda *c, enum uni_cells what, int corrected, void *dst)
 {
     struct mover m = {};
-    if (what == UNI_CELLS_BLOCK) {
-        blocks_out(c->p, (int32_t *)dst);
-        return UNI_OK;
-    }
     m.c = c;
     m.what = what;
     m.corrected = corrected;
     m.dst = (float *)dst;
-    m.width = what == UNI_CELLS_R ? c->v.K : c->v.D;
+    m.width = what == UNI_CELLS_R ? c->v.K : what == UNI_CELLS_BLOCK ? 1 : c->v.D;
+    const int reached = reaches(&m);
+    if (reached)
+        return reached < 0 ? UNI_INPUT : uni_cuda_put_all(&m);
+    if (what == UNI_CELLS_BLOCK) {
+        blocks_out(c->p, (int32_t *)dst);
+        return UNI_OK;
+    }
     m.tiles = BUFFER / 4 / (TILE * m.width);
     m.chunks = (c->v.tiles + m.tiles - 1) / m.tiles;
     m.work = fetch;
     int err = skipped_out(c, what, m.dst);
-    return err ? err : move(&m);
+    return err ? err : uni_cuda_move(&m);
 }

@@ -193,6 +193,7 @@ static int open_device(struct uni_cuda *c, char *name, size_t size)
     c->early = card.major >= 9;
     TRY(CUDA(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking)));
     TRY(CUDA(cudaEventCreateWithFlags(&c->answer, cudaEventDisableTiming)));
+    TRY(CUDA(cudaEventCreateWithFlags(&c->before, cudaEventDisableTiming)));
 done:
     return err;
 }
@@ -350,6 +351,8 @@ void uni_cuda_close(struct uni_backend *b)
     cudaFreeHost(c->pinned);
     if (c->answer)
         cudaEventDestroy(c->answer);
+    if (c->before)
+        cudaEventDestroy(c->before);
     if (c->stream)
         cudaStreamDestroy(c->stream);
     (void)cudaGetLastError();

@@ -28,7 +28,9 @@ static struct uni_cuda_host host = {.abi = UNI_CUDA_ABI,
                                     .backend_bytes = sizeof(struct uni_backend),
                                     .fail = uni_fail,
                                     .last_error = last_error,
-                                    .matrix_row = uni_matrix_row};
+                                    .matrix_row = uni_matrix_row,
+                                    .refuse = uni_matrix_refuse,
+                                    .where = uni_where_is};
 
 static void *open_beside_us(void)
 {
@@ -83,6 +85,16 @@ int uni_cuda_backend(struct uni_backend *b, int64_t device)
 {
     pthread_once(&once, open_plugin);
     return plugin ? plugin->backend(b, device) : refuse();
+}
+
+int uni_cuda_rows(float *dst, const struct uni_matrix *plain, const int64_t *row, int64_t n, const struct uni_problem *p)
+{
+    return plugin->rows(dst, plain, row, n, p);
+}
+
+int uni_cuda_put(void *dst, const void *src, int64_t bytes, const struct uni_problem *p)
+{
+    return plugin->put(dst, src, bytes, p);
 }
 
 int uni_cuda_describe(struct uni_backend_info *info, int64_t device, int *present)

@@ -7,7 +7,7 @@
 #include "../backend.h"
 #include "../near_device.h"
 
-enum { UNI_CUDA_ABI = 3 };
+enum { UNI_CUDA_ABI = 4 };
 #define UNI_CUDA_ENTRY "uni_cuda_plugin"
 
 /* What the plugin calls in the library. */
@@ -17,6 +17,8 @@ struct uni_cuda_host {
     int (*fail)(int status, const char *format, ...);
     void (*last_error)(char *text, size_t size); /* of this thread */
     void (*matrix_row)(float *dst, const struct uni_matrix *plain, int64_t row);
+    int (*refuse)(const struct uni_unusable *);
+    enum uni_where (*where)(const void *first, int64_t bytes, int64_t *device);
     int64_t cpus; /* that this process may use */
 };
 
@@ -32,6 +34,9 @@ struct uni_cuda_plugin {
     /* Fails with a sentence where there is no such device, or it cannot be used. */
     int (*usable)(int64_t device);
     struct uni_near_device near;
+    /* As uni_cuda_rows, uni_cuda_put. */
+    int (*rows)(float *dst, const struct uni_matrix *plain, const int64_t *row, int64_t n, const struct uni_problem *);
+    int (*put)(void *dst, const void *src, int64_t bytes, const struct uni_problem *);
 };
 
 /* NULL where the host is of another version. */

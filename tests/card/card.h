@@ -78,7 +78,18 @@ void *card_storage(const void *at);      /* where it really lies */
 const char *card_memory_left(void);
 int64_t card_taken(int device);
 
+enum card_kind_of_memory { CARD_OF_CARD, CARD_OF_HOST, CARD_REGISTERED };
+void *card_take(void *at, size_t bytes, enum card_kind_of_memory); /* at: what is registered */
+int card_give(void *at, enum card_kind_of_memory, const char *function); /* 0: it was nothing of that kind */
+/* What the driver says: 0 unknown, 1 the host's, 2 a card's; of which device; its beginning and size. */
+int card_region(const void *at, int *device, const void **first, size_t *bytes);
+
 /* card_streams.c */
+cudaError_t card_copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind, cudaStream_t, int waits, const char *function);
+cudaError_t card_fill(void *to, int value, size_t bytes, cudaStream_t, const char *function);
+cudaStream_t card_new_stream(void);
+void card_end_stream(cudaStream_t);
+cudaError_t card_await(cudaStream_t, const char *function);
 void card_pending(const void *at, size_t bytes, const char *what); /* a problem if something asynchronous is still to touch it */
 void card_drain_device(int device);
 void card_drop(void); /* the device is dead: nothing that waits will happen */

@@ -10,6 +10,7 @@
  *
  *     card_faults [name]    the uses whose names hold it; exit code 77 where there is no stand-in */
 #include "card_use.h"
+#include "cuda_caller.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,6 +167,23 @@ static void check_shapes(void)
     }
 }
 
+/* The embedding and the result in memory of every kind. */
+static void check_memory(void)
+{
+    static const struct shape shapes[] = {{"places, d 5", 300, 5, 4, 3, .skew = 1, .odd_ones = 1},
+                                          {"places, d 12", 300, 12, 4, 3, .skew = 1, .variables = 2},
+                                          {"places, d 70", 200, 70, 4, 3, .single = 1}};
+    card.begin(0, 0);
+    must("the caller", "has a driver", !caller_open());
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        check_places(&shapes[i]);
+        expect(shapes[i].name, "nothing broken", *card.problems() != 0, 0);
+        if (*card.problems())
+            printf("%s", card.problems());
+        card.begin(0, 0);
+    }
+}
+
 /* On the second of two cards: nothing is made on the first, and a thread that uses it goes on with it. */
 static void check_devices(void)
 {
@@ -201,6 +219,7 @@ int main(int argc, char **argv)
         if (argc < 2 || strstr(uses[i].name, argv[1]))
             check_use(&uses[i]);
     check_shapes();
+    check_memory();
     check_devices();
     printf("%d checks, %d failed\n", checks, failures);
     return failures > 0;

@@ -162,6 +162,81 @@ static void near_neighbours(const void *const *a, unsigned blocks)
     card_near(&work, blocks);
 }
 
+/* A kernel reaches its card's memory and what is pinned. */
+static bool reaches(const void *at, size_t bytes)
+{
+    const enum card_side side = card_side_of(at, bytes, card_device());
+    if (side == CARD_DEVICE || side == CARD_PINNED)
+        return true;
+    card_problem("a kernel reaches for %zu bytes that are not in its reach", bytes);
+    return false;
+}
+
+static void look(uni_cuda_found *found, float value, unsigned long long place)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits &= 0x7f800000u;
+    if (bits == 0x7f800000u) {
+        found->count++;
+        found->first = place < found->first ? place : found->first;
+    } else if (bits >= 243u << 23) {
+        found->large = place < found->large ? place : found->large;
+    }
+}
+
+static float value_of(const uni_cuda_source &s, uint32_t row, int d)
+{
+    const char *at = s.data + row * s.row_stride + d * s.col_stride;
+    const size_t size = s.wide ? 8 : 4;
+    double wide = 0;
+    float value = 0;
+    if (!reaches(at, size))
+        return 0;
+    if (s.word && (s.wide || s.col_stride != 4 || (uintptr_t)s.data % s.word != 0 || s.row_stride % s.word != 0))
+        card_problem("a kernel reads words of %d bytes where there are none", s.word);
+    memcpy(s.wide ? (void *)&wide : &value, card_storage(at), size);
+    return s.wide ? (float)wide : value;
+}
+
+static void gather(const void *const *a, unsigned)
+{
+    float *to = given<float *>(a, 0);
+    const int width = given<int>(a, 1);
+    const uni_cuda_source from = given<uni_cuda_source>(a, 2);
+    const uint32_t *row = given<const uint32_t *>(a, 3), n = given<uint32_t>(a, 4);
+    uni_cuda_found *found = given<uni_cuda_found *>(a, 5);
+    if (!reaches(to, (size_t)n * width * 4) || !reaches(row, (size_t)n * 4) || (from.word && width * 4 % from.word != 0))
+        return card_problem("rows are gathered to where they do not fit");
+    for (uint32_t i = 0; i < n; i++)
+        for (int d = 0; d < width; d++) {
+            const uint32_t r = real(row)[i];
+            const float value = d < from.D ? value_of(from, r, d) : 0;
+            real(to)[(int64_t)i * width + d] = value;
+            if (found)
+                look(real(found), value, (unsigned long long)r * from.D + d);
+        }
+}
+
+static void scatter(const void *const *a, unsigned)
+{
+    float *to = given<float *>(a, 0);
+    const float *from = given<const float *>(a, 2);
+    const int width = given<int>(a, 1), stride = given<int>(a, 3);
+    const uint32_t *row = given<const uint32_t *>(a, 4), n = given<uint32_t>(a, 5);
+    if (!reaches(row, (size_t)n * 4) || (from && !reaches(from, ((size_t)(n - 1) * stride + width) * 4)))
+        return;
+    for (uint32_t i = 0; i < n; i++) {
+        float *there = to + (int64_t)real(row)[i] * width;
+        if (!reaches(there, (size_t)width * 4))
+            return;
+        if (from)
+            memcpy(real(there), real(from) + (int64_t)i * stride, (size_t)width * 4);
+        else
+            memset(real(there), 0, (size_t)width * 4);
+    }
+}
+
 enum { VIEW = sizeof(uni_cuda_view) };
 static const card_kernel card_kernels[] = {{"nearest", nearest, {8, 8, 8, 8, 8, 4, 8, 4, 4}},
                                            {"assign_kernel", assign_kernel, {VIEW, sizeof(pass)}},
@@ -174,6 +249,9 @@ static const card_kernel card_kernels[] = {{"nearest", nearest, {8, 8, 8, 8, 8, 
                                            {"moments_plain", moments, {VIEW}},
                                            {"by_level", by_level, {VIEW}},
                                            {"to_double", to_double, {8, 8, 8}},
+                                           {"gather_words", gather, {8, 4, sizeof(uni_cuda_source), 8, 4, 8}},
+                                           {"gather_values", gather, {8, 4, sizeof(uni_cuda_source), 8, 4, 8}},
+                                           {"scatter_words", scatter, {8, 4, 8, 4, 8, 4}},
                                            {"near_kernel", near_neighbours, {sizeof(near_work)}}};
 static_assert(VIEW + sizeof(pass) + 8 * 16 < CARD_MOST_ARGUMENTS, "the arguments of a kernel");
 

@@ -80,31 +80,44 @@ const char *card_memory_left(void)
     return left;
 }
 
-static cudaError_t take(void **where, size_t bytes, int on_card)
+void *card_take(void *at, size_t bytes, enum card_kind_of_memory kind)
 {
     card_use();
     struct region *r = calloc(1, sizeof *r);
-    char *storage = calloc(bytes ? bytes : 1, 1);
-    char *at = on_card ? new_address(bytes) : storage;
-    if (!r || !storage || !at || bytes == 0) {
+    char *storage = kind == CARD_REGISTERED ? NULL : calloc(bytes ? bytes : 1, 1);
+    at = kind == CARD_OF_CARD ? new_address(bytes) : kind == CARD_OF_HOST ? storage : at;
+    if (!r || !at || bytes == 0) {
         free(r), free(storage);
-        *where = NULL;
-        return card_says(bytes ? cudaErrorMemoryAllocation : cudaSuccess);
+        return NULL;
     }
-    *r = (struct region){regions, at, storage, bytes, card_device(), on_card};
+    *r = (struct region){regions, at, storage, bytes, card_device(), kind == CARD_OF_CARD};
     regions = r;
-    *where = at;
-    return cudaSuccess;
+    return at;
 }
 
-static void give_back(void *at, int on_card, const char *function)
+static cudaError_t take(void **where, size_t bytes, enum card_kind_of_memory kind)
+{
+    *where = card_take(NULL, bytes, kind);
+    return *where || bytes == 0 ? cudaSuccess : card_says(cudaErrorMemoryAllocation);
+}
+
+int card_region(const void *at, int *device, const void **first, size_t *bytes)
+{
+    const struct region *r = find(at);
+    *device = r ? r->device : 0;
+    *first = r ? r->at : NULL;
+    *bytes = r ? r->bytes : 0;
+    return !r ? 0 : r->on_card ? 2 : 1;
+}
+
+int card_give(void *at, enum card_kind_of_memory kind, const char *function)
 {
     struct region *r = find(at);
-    if (!r || r->at != at || r->on_card != on_card) {
+    if (!r || r->at != at || r->on_card != (kind == CARD_OF_CARD) || !r->storage != (kind == CARD_REGISTERED)) {
         card_problem("%s of %p, which is nothing to be freed so", function, at);
-        return;
+        return 0;
     }
-    if (on_card)
+    if (r->on_card)
         card_drain_device(r->device);
     else
         card_pending(r->at, r->bytes, "pinned memory was freed");
@@ -114,19 +127,20 @@ static void give_back(void *at, int on_card, const char *function)
     *link = r->next;
     free(r->storage);
     free(r);
+    return 1;
 }
 
 cudaError_t cudaMalloc(void **where, size_t bytes)
 {
     CARD_CALL;
-    return take(where, bytes, 1);
+    return take(where, bytes, CARD_OF_CARD);
 }
 
 cudaError_t cudaHostAlloc(void **where, size_t bytes, unsigned flags)
 {
     CARD_CALL;
     (void)flags;
-    return take(where, bytes, 0);
+    return take(where, bytes, CARD_OF_HOST);
 }
 
 /* What fails to be given back cannot be given back again: it counts as given. */
@@ -134,7 +148,7 @@ cudaError_t cudaFree(void *at)
 {
     CARD_OPEN;
     if (at)
-        give_back(at, 1, __func__);
+        card_give(at, CARD_OF_CARD, __func__);
     return fate;
 }
 
@@ -142,6 +156,6 @@ cudaError_t cudaFreeHost(void *at)
 {
     CARD_OPEN;
     if (at)
-        give_back(at, 0, __func__);
+        card_give(at, CARD_OF_HOST, __func__);
     return fate;
 }

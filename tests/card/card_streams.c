@@ -14,6 +14,8 @@ static char left[4096];
 
 /* ---- steps --------------------------------------------------------------------------------------------------------------- */
 
+static void drain_stream(const struct CUstream_st *which, uint64_t ticket);
+
 static void do_step(const struct card_step *s)
 {
     const void *arguments[10];
@@ -33,6 +35,9 @@ static void do_step(const struct card_step *s)
         if (s->kernel)
             s->kernel->run(arguments, s->grid);
         break;
+    case CARD_WAIT:
+        drain_stream(s->to, s->until);
+        break;
     default:
         break;
     }
@@ -47,6 +52,17 @@ static void drain(struct CUstream_st *s, uint64_t ticket)
         do_step(now);
         free(now);
     }
+}
+
+/* One that may have been destroyed since. */
+static void drain_stream(const struct CUstream_st *which, uint64_t ticket)
+{
+    for (struct CUstream_st *s = streams; s; s = s->next)
+        if (s == which)
+            drain(s, ticket);
+    for (int i = 0; i < 16; i++)
+        if (&usual[i] == which)
+            drain(&usual[i], ticket);
 }
 
 void card_append(struct card_step **first, const struct card_step *like)
@@ -152,25 +168,29 @@ struct CUstream_st *card_stream_of(cudaStream_t given, const char *function, int
     return NULL;
 }
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+cudaStream_t card_new_stream(void)
 {
-    CARD_CALL;
     card_use();
     struct CUstream_st *s = calloc(1, sizeof *s);
-    if (flags != cudaStreamNonBlocking)
-        card_problem("a stream that waits for others");
     if (!s)
-        return card_says(cudaErrorMemoryAllocation);
+        abort();
     s->next = streams;
     s->device = card_device();
     streams = s;
-    *stream = s;
+    return s;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+{
+    CARD_CALL;
+    if (flags != cudaStreamNonBlocking)
+        card_problem("a stream that waits for others");
+    *stream = card_new_stream();
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamDestroy(cudaStream_t stream)
+void card_end_stream(cudaStream_t stream)
 {
-    CARD_OPEN;
     struct CUstream_st *s = streams;
     while (s && (s != stream || s->destroyed))
         s = s->next;
@@ -181,17 +201,28 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     if (s)
         s->destroyed = 1;
     sweep_up();
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    CARD_OPEN;
+    card_end_stream(stream);
     return fate;
+}
+
+cudaError_t card_await(cudaStream_t stream, const char *function)
+{
+    struct CUstream_st *s = card_stream_of(stream, function, 0);
+    if (!s)
+        return card_says(cudaErrorInvalidResourceHandle);
+    drain(s, 0);
+    return cudaSuccess;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     CARD_CALL;
-    struct CUstream_st *s = card_stream_of(stream, __func__, 0);
-    if (!s)
-        return card_says(cudaErrorInvalidResourceHandle);
-    drain(s, 0);
-    return cudaSuccess;
+    return card_await(stream, __func__);
 }
 
 static struct CUevent_st *event_of(cudaEvent_t event, const char *function)
@@ -248,12 +279,23 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     CARD_CALL;
     const struct CUevent_st *e = event_of(event, __func__);
-    struct CUstream_st *s = streams;
-    while (e && s && s != e->stream)
-        s = s->next;
-    if (e && e->ticket && s)
-        drain(s, e->ticket);
+    if (e && e->ticket)
+        drain_stream(e->stream, e->ticket);
     return e ? cudaSuccess : card_says(cudaErrorInvalidResourceHandle);
+}
+
+/* As late as it may be: when this stream comes to it. */
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+    CARD_CALL;
+    (void)flags;
+    struct CUstream_st *s = card_stream_of(stream, __func__, 0);
+    const struct CUevent_st *e = event_of(event, __func__);
+    if (!s || !e)
+        return card_says(cudaErrorInvalidResourceHandle);
+    if (e->ticket)
+        card_append(&s->first, &(struct card_step){.kind = CARD_WAIT, .to = e->stream, .until = e->ticket});
+    return cudaSuccess;
 }
 
 /* ---- copies -------------------------------------------------------------------------------------------------------------- */
@@ -263,15 +305,22 @@ static int is_on(enum card_side side, int on_card)
     return on_card ? side == CARD_DEVICE : side == CARD_PINNED || side == CARD_PAGEABLE;
 }
 
+static int is_sound(enum card_side there, enum card_side here, enum cudaMemcpyKind kind)
+{
+    if (kind == cudaMemcpyDefault)
+        return there != CARD_NOWHERE && here != CARD_NOWHERE;
+    return is_on(there, kind == cudaMemcpyHostToDevice) && is_on(here, kind == cudaMemcpyDeviceToHost);
+}
+
 /* What a copy to or from pageable memory has read or written when it returns. */
-static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream, int waits,
-                        const char *function)
+cudaError_t card_copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream, int waits,
+                      const char *function)
 {
     struct CUstream_st *s = card_stream_of(stream, function, 0);
     enum card_side there = card_side_of(to, bytes, card_device()), here = card_side_of(from, bytes, card_device());
-    if (!s || (kind != cudaMemcpyHostToDevice && kind != cudaMemcpyDeviceToHost))
+    if (!s || (kind != cudaMemcpyHostToDevice && kind != cudaMemcpyDeviceToHost && kind != cudaMemcpyDefault))
         return card_says(cudaErrorInvalidResourceHandle);
-    if (bytes && (!is_on(there, kind == cudaMemcpyHostToDevice) || !is_on(here, kind == cudaMemcpyDeviceToHost))) {
+    if (bytes && !is_sound(there, here, kind)) {
         card_problem("%s of %zu bytes %s the card is outside of what is allocated", function, bytes,
                      kind == cudaMemcpyHostToDevice ? "to" : "from");
         return card_says(cudaErrorInvalidValue);
@@ -286,21 +335,22 @@ static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcp
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
     CARD_CALL;
-    return copy(to, from, bytes, kind, NULL, 1, __func__);
+    return card_copy(to, from, bytes, kind, NULL, 1, __func__);
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     CARD_CALL;
-    return copy(to, from, bytes, kind, stream, 0, __func__);
+    return card_copy(to, from, bytes, kind, stream, 0, __func__);
 }
 
-static cudaError_t set(void *to, int value, size_t bytes, cudaStream_t stream, const char *function)
+cudaError_t card_fill(void *to, int value, size_t bytes, cudaStream_t stream, const char *function)
 {
     struct CUstream_st *s = card_stream_of(stream, function, 0);
     if (!s)
         return card_says(cudaErrorInvalidResourceHandle);
-    if (bytes && card_side_of(to, bytes, card_device()) != CARD_DEVICE) {
+    const enum card_side side = card_side_of(to, bytes, card_device());
+    if (bytes && side != CARD_DEVICE && side != CARD_PINNED) {
         card_problem("%s of %zu bytes is outside of what is allocated", function, bytes);
         return card_says(cudaErrorInvalidValue);
     }
@@ -312,11 +362,11 @@ static cudaError_t set(void *to, int value, size_t bytes, cudaStream_t stream, c
 cudaError_t cudaMemset(void *to, int value, size_t bytes)
 {
     CARD_CALL;
-    return set(to, value, bytes, NULL, __func__);
+    return card_fill(to, value, bytes, NULL, __func__);
 }
 
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
 {
     CARD_CALL;
-    return set(to, value, bytes, stream, __func__);
+    return card_fill(to, value, bytes, stream, __func__);
 }

@@ -5,7 +5,7 @@
 
 #include "card.h"
 
-enum card_kind { CARD_COPY, CARD_SET, CARD_KERNEL, CARD_RECORD };
+enum card_kind { CARD_COPY, CARD_SET, CARD_KERNEL, CARD_RECORD, CARD_WAIT };
 
 struct CUevent_st {
     struct CUevent_st *next;
@@ -17,7 +17,7 @@ struct CUevent_st {
 struct card_step { /* that waits */
     struct card_step *next;
     enum card_kind kind;
-    uint64_t ticket;
+    uint64_t ticket, until; /* until: of a wait for another stream, which is `to` */
     void *to;
     const void *from;
     size_t bytes;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cuda_caller.h"
 #include "cuda_check.h"
 
 static const struct shape shapes[] = {
@@ -84,6 +85,14 @@ static const struct shape again[] = {
     {"60k, three variables", 60000, 50, 100, 50, .skew = 2, .variables = 3},
 };
 
+static const struct shape placed[] = {
+    {"places, d 5", 1000, 5, 10, 3, .skew = 1, .odd_ones = 1},
+    {"places, d 20", 1000, 20, 30, 3, .skew = 1},
+    {"places, d 50", 3000, 50, 100, 10, .skew = 1, .variables = 2},
+    {"places, d 70, single", 1000, 70, 40, 3, .single = 1, .odd_ones = 1},
+    {"places, 700k x 50", 700000, 50, 100, 10, .skew = 1},
+};
+
 static const struct {
     struct shape shape;
     int64_t sample;
@@ -106,6 +115,10 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         if (!small || shapes[i].n <= small)
             check_operations(&shapes[i]);
+    must("the driver", "opened", !caller_open());
+    for (size_t i = 0; i < sizeof placed / sizeof *placed && failures == 0; i++)
+        if (!small || placed[i].n <= small)
+            check_places(&placed[i]);
     for (size_t i = 0; i < sizeof near / sizeof *near; i++)
         if (!small || near[i].shape.n <= small)
             check_neighbours(&near[i].shape, near[i].sample, near[i].perplexity);

@@ -52,4 +52,7 @@ void check_same_bytes(const struct shape *, int times);
 /* LISI of `sample` cells, 0: all, beside the CPU's. */
 void check_neighbours(const struct shape *, int64_t sample, double perplexity);
 
+/* The embedding and the result in memory of every kind; the driver must be open (cuda_caller.h). */
+void check_places(const struct shape *);
+
 #endif

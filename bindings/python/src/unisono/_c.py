@@ -163,6 +163,7 @@ class Options(ctypes.Structure):
         ("progress", ProgressFn),
         ("progress_user", c_void_p),
         ("cancel", POINTER(c_int)),
+        ("stream", c_void_p),
     ]
 
 
