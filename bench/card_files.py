@@ -41,23 +41,26 @@ def meminfo() -> dict[str, int]:
         return {line.split(":")[0]: int(line.split()[1]) * 1024 for line in file}
 
 
+def card_memory():
+    """A function that tells the bytes taken of the card, or nothing without a card or NVML."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        card = pynvml.nvmlDeviceGetHandleByIndex(0)
+        pynvml.nvmlDeviceGetMemoryInfo(card)
+        return lambda: int(pynvml.nvmlDeviceGetMemoryInfo(card).used)
+    except Exception:
+        return lambda: None
+
+
 class Watch(threading.Thread):
     """The most of the card's memory, and the least of the machine's, while something runs."""
 
     def __init__(self):
         super().__init__(daemon=True)
-        self.going, self.card, self.available = True, None, meminfo()["MemAvailable"]
-        self.before = self._card()
-
-    @staticmethod
-    def _card() -> int | None:
-        try:
-            import pynvml
-
-            pynvml.nvmlInit()
-            return int(pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByIndex(0)).used)
-        except Exception:  # no such package, no card
-            return None
+        self._card = card_memory()
+        self.going, self.card, self.before, self.available = True, None, self._card(), meminfo()["MemAvailable"]
 
     def run(self) -> None:
         while self.going:
