@@ -5,8 +5,9 @@
 
 The packages must be importable (PYTHONPATH): unisono, and what card_programs.py knows. A program that cannot be imported, fails or is too
 slow is named, and the others go on. Every program has a process of its own, all at the same time, of which one works. A call goes from an array
-of the host to one of the host; ratios are of the same turn. LISI is unisono's, on the CPU. The objective is each program's own last value times
-2000 / cells; harmonypy 0.2 has the penalty of Harmony v1 in it, so its number is another quantity.
+of the host to one of the host, @card from the card's memory to the card's; ratios are of the same turn, @card beside @card. The peak is what a call
+takes of the card beyond what it was given there. LISI is unisono's, on the CPU. The objective is each program's own last value times 2000 / cells;
+harmonypy 0.2 has the penalty of Harmony v1 in it, so its number is another quantity.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Worker:
     def __init__(self, name: str, given: argparse.Namespace):
         script = Path(__file__).with_name("card_programs.py")
         self.name, self.version, self.failed, self.last = name, "", "", {}
-        self.errors = open(given.out / f"{name}.log", "w", encoding="utf-8")  # noqa: SIM115  as long as the process
+        self.errors = open(given.out / f"{name.replace('@', '-at-')}.log", "w", encoding="utf-8")  # noqa: SIM115  as long as the process
         self.process = subprocess.Popen(
             [sys.executable, "-u", script, name, given.device, str(given.exact)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
@@ -194,9 +195,9 @@ class Case:
                 self.lisi[name] = lisi(X, self.folder, self.given.sample)
 
     def rows(self, workers: list[Worker]) -> list[tuple]:
-        ours = self.runs.get("unisono", [])
         table = []
         for worker in workers:
+            ours = self.runs.get("unisono@card" if worker.name.endswith("@card") else "unisono", [])
             runs = self.runs.get(worker.name, [])
             done = [run for run in runs if run]
             if not done:
@@ -206,7 +207,7 @@ class Case:
             def of(key, done=done):
                 return spread([run[key] for run in done])
 
-            def times(key, runs=runs):
+            def times(key, runs=runs, ours=ours):
                 pairs = [(run[key], our[key]) for run, our in zip(runs, ours, strict=False) if run and our]
                 return spread([a / b for a, b in pairs]) if pairs else ""
 
@@ -245,7 +246,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--dims", type=int, default=50)
     parser.add_argument("--levels", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--programs", default="unisono,rapids-singlecell,harmonypy")
+    parser.add_argument("--programs", default="unisono,rapids-singlecell,harmonypy,unisono@card,rapids-singlecell@card")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--deadline", type=float, default=300, help="seconds for all [300]")
     parser.add_argument("--patience", type=float, default=25, help="a run that takes longer is not repeated [25]")

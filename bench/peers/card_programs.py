@@ -4,12 +4,13 @@
     card_programs.py PROGRAM DEVICE EXACT      DEVICE: cuda or cpu; EXACT: cells up to which harmonypy may use scikit-learn's k-means
 
 Reads a line of JSON a run from stdin, {"folder": with x.npy and batch.npy, "save": FILE.npy or null, "rows": how many to save}, and
-answers with a line that begins with @@. A call goes from an array of the host to an array of the host. Where a program's own parts are
-timed, the device is waited for before and after.
+answers with a line that begins with @@. A call goes from an array of the host to an array of the host; that of a PROGRAM whose name ends in
+@card from memory of the card to memory of the card. Where a program's own parts are timed, the device is waited for before and after.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib
 import json
@@ -91,7 +92,35 @@ class Memory:
         return max(self.most, self.card()) - self.before if self.card else None
 
 
-class Unisono:
+class Program:
+    """take: what a call is given, made before it is timed; give: the result as an array of the host, after it; release: memory kept for later."""
+
+    def take(self, Z):
+        return Z
+
+    def give(self, result):
+        return np.asarray(result)
+
+    def release(self):
+        pass
+
+
+def told_by(run_seconds: dict, rounds: list[dict]) -> dict:
+    """What unisono says of a run."""
+    return {
+        "seeding": run_seconds["seed"],
+        "rounds": run_seconds["run"] - run_seconds["seed"],
+        "n_rounds": len(rounds),
+        "sweeps": sum(r["sweeps"] for r in rounds),
+        "objective": rounds[-1]["objective"],
+        "parts": run_seconds,
+        "note": "",
+    }
+
+
+class Unisono(Program):
+    OPTIONS = {"clusters": CLUSTERS, "max_rounds": ROUNDS, "sweeps": SWEEPS, "tol": -1, "sweep_tol": -1}
+
     def __init__(self, device: str, exact: int):
         import unisono
 
@@ -103,28 +132,55 @@ class Unisono:
         print(found[device].detail, file=sys.stderr)
 
     def call(self, Z, meta):
-        result = self.run(
-            Z, meta["batch"], clusters=CLUSTERS, max_rounds=ROUNDS, sweeps=SWEEPS, tol=-1, sweep_tol=-1, backend=self.device
-        )
-        s = result.seconds
-        told = {
-            "seeding": s["seed"],
-            "rounds": s["run"] - s["seed"],
-            "n_rounds": result.n_rounds,
-            "sweeps": sum(r["sweeps"] for r in result.rounds),
-            "objective": result.rounds[-1]["objective"],
-            "parts": s,
-            "note": "",
-        }
+        result = self.run(Z, meta["batch"], backend=self.device, **self.OPTIONS)
+        told = told_by(result.seconds, result.rounds)
         embedding = result.embedding
         result.close()
         return embedding, told
 
+
+class UnisonoOnCard(Unisono):
+    """By the library's own calls: embedding and result in memory that torch has on the card."""
+
+    def __init__(self, device: str, exact: int):
+        super().__init__(device, exact)
+        import torch
+
+        self.torch = torch
+        if not torch.cuda.is_available():
+            raise RuntimeError("torch finds no card")
+        self.c = importlib.import_module("unisono._c")
+        self.settings = importlib.import_module("unisono._options").Settings
+        self.encode = importlib.import_module("unisono._labels").encode
+        self.Run = importlib.import_module("unisono._run").Run
+
+    def take(self, Z):
+        given = self.torch.from_numpy(Z).cuda()
+        self.torch.cuda.synchronize()
+        return given
+
+    def call(self, Z, meta):
+        n, d = Z.shape
+        matrix = self.c.Matrix(ctypes.c_void_p(Z.data_ptr()), self.c.Dtype.FLOAT32, n, d, 4 * d, 4)
+        out = self.torch.empty_like(Z)
+        run = self.Run(self.settings(None, backend=self.device, **self.OPTIONS))
+        run.open(types.SimpleNamespace(matrix=lambda: matrix), [self.encode(meta["batch"], "batch")])
+        run.run()
+        read = self.c.library.uni_read
+        run.use(lambda pointer: self.c.check(read(pointer, self.c.Array.CORRECTED, ctypes.c_void_p(out.data_ptr()))))
+        report = run.report()
+        run.close()
+        return out, told_by(report.seconds, report.rounds)
+
+    def give(self, result):
+        return result.cpu().numpy()
+
     def release(self):
-        pass
+        gc.collect()
+        self.torch.cuda.empty_cache()
 
 
-class Harmonypy:
+class Harmonypy(Program):
     """0.2: Harmony v1's rounds on torch. k-means is scikit-learn's, on the CPU."""
 
     def __init__(self, device: str, exact: int):
@@ -182,7 +238,7 @@ class RandomRows:
         return self
 
 
-class Rapids:
+class Rapids(Program):
     """rapids-singlecell's harmony_integrate without the rest of the package, which needs cuML, scanpy and more: its __init__ is passed over."""
 
     def __init__(self, device: str, exact: int):
@@ -232,15 +288,21 @@ class Rapids:
 
         self.harmony._is_convergent_harmony = heard
 
+    FORCED = {
+        "n_clusters": CLUSTERS, "max_iter_harmony": ROUNDS, "max_iter_clustering": SWEEPS, "tol_harmony": NEVER, "tol_clustering": NEVER, "rng": 0,
+    }  # fmt: skip
+
+    def integrate(self, Z, meta):
+        adata = types.SimpleNamespace(obs=meta, obsm={"X_pca": Z})
+        self.run(adata, "batch", **self.FORCED)
+        return adata.obsm["X_pca_harmony"]
+
     def call(self, Z, meta):
         self.clock.reset()
-        adata = types.SimpleNamespace(obs=meta, obsm={"X_pca": Z})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self.run(
-                adata, "batch", n_clusters=CLUSTERS, max_iter_harmony=ROUNDS, max_iter_clustering=SWEEPS,
-                tol_harmony=NEVER, tol_clustering=NEVER, rng=0,
-            )  # fmt: skip
+            result = self.integrate(Z, meta)
+        self.clock.wait()
         s = self.clock.seconds
         told = {
             "seeding": s["seeding"],
@@ -252,14 +314,32 @@ class Rapids:
             "parts": dict(s),
             "note": "k-means: its own, on 500,000 cells at most",
         }
-        return np.asarray(adata.obsm["X_pca_harmony"]), told
+        return result, told
 
     def release(self):
         gc.collect()
         self.cupy.get_default_memory_pool().free_all_blocks()
 
 
-PROGRAMS = {"unisono": Unisono, "rapids-singlecell": Rapids, "harmonypy": Harmonypy}
+class RapidsOnCard(Rapids):
+    """The function below harmony_integrate, which takes and gives an array of the card."""
+
+    def take(self, Z):
+        given = self.cupy.asarray(Z)
+        self.clock.wait()
+        return given
+
+    def integrate(self, Z, meta):
+        return self.harmony.harmonize(Z, meta, "batch", **self.FORCED)
+
+    def give(self, result):
+        return result.get()
+
+
+PROGRAMS = {
+    "unisono": Unisono, "rapids-singlecell": Rapids, "harmonypy": Harmonypy,
+    "unisono@card": UnisonoOnCard, "rapids-singlecell@card": RapidsOnCard,
+}  # fmt: skip
 
 
 def say(what: dict) -> None:
@@ -272,14 +352,17 @@ def load(folder: str) -> tuple[np.ndarray, pd.DataFrame]:
     return np.load(Path(folder, "x.npy")), pd.DataFrame({"batch": pd.Categorical.from_codes(codes, names)})
 
 
-def measure(program, memory: Memory, Z, meta, job: dict) -> dict:
+def measure(program: Program, memory: Memory, Z, meta, job: dict) -> dict:
+    given = program.take(Z)
     memory.start()
     start = time.perf_counter()
     try:
-        embedding, told = program.call(Z, meta)
+        result, told = program.call(given, meta)
     finally:
         seconds = time.perf_counter() - start
         peak = memory.stop()
+    embedding = program.give(result)
+    del given, result
     program.release()
     rows = np.asarray(embedding[: job["rows"]], np.float32)
     told |= {"call": seconds, "peak": peak, "finite": bool(np.isfinite(embedding[:: max(1, len(Z) // 1000000)]).all())}
