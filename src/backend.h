@@ -168,6 +168,8 @@ enum uni_where {
 };
 /* *device: whose, where it is a card's. */
 enum uni_where uni_where_is(const void *first, int64_t bytes, int64_t *device);
+/* Do the processors reach it? Where the driver does not say. What is there is overwritten. */
+int uni_is_writable(void *at);
 enum uni_where uni_matrix_where(const struct uni_matrix *plain, int64_t *device);
 
 /* random.c: small, seeded, the same everywhere. A backend draws nothing but redrawn blocks. */

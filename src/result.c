@@ -173,15 +173,17 @@ static void clear(const struct uni_harmony *h, void *dst, enum uni_array what, c
 }
 
 /* May it be written there? *reached: the bytes, where by the card; *writable: by this processor. */
-static int check_dst(const struct uni_harmony *h, const void *dst, int64_t bytes, int64_t *reached, int *writable)
+static int check_dst(const struct uni_harmony *h, void *dst, int64_t bytes, int64_t *reached, int *writable)
 {
     int64_t device, own = h->cells.problem.device;
     const int cuda = h->backend.solve != NULL;
     enum uni_where where = uni_where_is(dst, bytes, &device);
+    if (where == UNI_UNSAID) {
+        where = uni_is_writable(dst) ? UNI_PAGEABLE : UNI_ON_CARD;
+        device = own;
+    }
     *reached = cuda && (where == UNI_PINNED || where == UNI_MANAGED || where == UNI_ON_CARD) ? bytes : 0;
-    /* Where a broken driver no longer says so, the result is taken to be wanted where the embedding was. */
-    *writable = where == UNI_PAGEABLE || where == UNI_PINNED || (where == UNI_MANAGED && !cuda) ||
-                (where == UNI_UNSAID && h->where != UNI_ON_CARD && h->where != UNI_MANAGED);
+    *writable = where == UNI_PAGEABLE || where == UNI_PINNED || (where == UNI_MANAGED && !cuda);
     if (where == UNI_TORN)
         return uni_fail(UNI_INPUT,
                         "dst begins in the memory of a card (device %lld) and is too short: %lld bytes are to be written",

@@ -275,33 +275,32 @@ static void blocks_out(const struct uni_problem *p, int32_t *dst)
             dst[p->row[j]] = (int32_t)(i % p->Q);
 }
 
-/* Does the card write to the caller's array itself? -1, and a sentence: it would have to, and cannot. Pinned memory that is
-   aligned to nothing is the threads'. */
-static int reaches(const struct mover *m)
+/* *reached: the card writes to the caller's array itself. Pinned memory that is aligned to nothing is the threads'. */
+static int find_dst(const struct mover *m, int *reached)
 {
     int64_t device;
     enum uni_where where = uni_cuda_lib->where(m->dst, m->c->v.N_all * m->width * 4, &device);
-    if (where != UNI_PINNED && where != UNI_MANAGED && where != UNI_ON_CARD)
-        return 0;
-    if ((uintptr_t)m->dst % 4 == 0)
-        return 1;
-    if (where != UNI_ON_CARD)
-        return 0;
-    (void)uni_cuda_lib->fail(UNI_INPUT, "dst lies on the card at an address that is no multiple of 4");
-    return -1;
+    const int aligned = (uintptr_t)m->dst % 4 == 0;
+    *reached = aligned && (where == UNI_PINNED || where == UNI_MANAGED || where == UNI_ON_CARD);
+    if (where == UNI_UNSAID)
+        return uni_cuda_lib->fail(UNI_DEVICE, "the card failed: its driver cannot say where dst lies");
+    if (where == UNI_ON_CARD && !aligned)
+        return uni_cuda_lib->fail(UNI_INPUT, "dst lies on the card at an address that is no multiple of 4");
+    return UNI_OK;
 }
 
 int uni_cuda_rows_out(struct uni_cuda *c, enum uni_cells what, int corrected, void *dst)
 {
+    int err = 0, reached = 0;
     struct mover m = {};
     m.c = c;
     m.what = what;
     m.corrected = corrected;
     m.dst = (float *)dst;
     m.width = what == UNI_CELLS_R ? c->v.K : what == UNI_CELLS_BLOCK ? 1 : c->v.D;
-    const int reached = reaches(&m);
+    TRY(find_dst(&m, &reached));
     if (reached)
-        return reached < 0 ? UNI_INPUT : uni_cuda_put_all(&m);
+        return uni_cuda_put_all(&m);
     if (what == UNI_CELLS_BLOCK) {
         blocks_out(c->p, (int32_t *)dst);
         return UNI_OK;
@@ -309,6 +308,8 @@ int uni_cuda_rows_out(struct uni_cuda *c, enum uni_cells what, int corrected, vo
     m.tiles = BUFFER / 4 / (TILE * m.width);
     m.chunks = (c->v.tiles + m.tiles - 1) / m.tiles;
     m.work = fetch;
-    int err = skipped_out(c, what, m.dst);
-    return err ? err : uni_cuda_move(&m);
+    TRY(skipped_out(c, what, m.dst));
+    TRY(uni_cuda_move(&m));
+done:
+    return err;
 }

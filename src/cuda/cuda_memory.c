@@ -5,6 +5,8 @@
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "../backend.h"
 
@@ -53,6 +55,12 @@ static enum uni_where find(attributes_of driver, const char *at, int64_t bytes, 
     /* An allocation may be of several ranges: asked is for both ends. */
     error = ask(&end, driver, at + bytes - 1);
     return error != SUCCESS ? UNI_UNSAID : where_of(&end) != where || end.device != begin.device ? UNI_TORN : where;
+}
+
+/* The kernel writes four bytes there, or finds that it cannot. */
+int uni_is_writable(void *at)
+{
+    return syscall(SYS_getcpu, at, NULL, NULL) == 0;
 }
 
 enum uni_where uni_where_is(const void *first, int64_t bytes, int64_t *device)

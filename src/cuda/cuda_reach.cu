@@ -368,8 +368,10 @@ int uni_cuda_put_all(struct mover *m)
     const int is_R = m->what == UNI_CELLS_R;
     TRY(CUDA(cudaEventRecord(c->before, (cudaStream_t)c->p->stream)));
     TRY(CUDA(cudaStreamWaitEvent(c->stream, c->before, 0)));
-    if (m->what == UNI_CELLS_BLOCK)
-        return put_blocks(c, m->dst);
+    if (m->what == UNI_CELLS_BLOCK) {
+        TRY(put_blocks(c, m->dst));
+        return UNI_OK;
+    }
     TRY(put_rows(c, m->dst, (int)m->width, is_R ? NULL : c->v.Z + c->p->N * c->v.Dz, c->v.Dz, c->p->N, c->p->N_all));
     m->work = put;
     m->lanes = c->lanes->n < REACH_LANES ? c->lanes->n : REACH_LANES;
@@ -377,5 +379,7 @@ int uni_cuda_put_all(struct mover *m)
     m->chunks = (c->v.tiles + m->tiles - 1) / m->tiles;
     TRY(uni_cuda_move(m));
 done:
+    if (err) /* dst is the caller's own again: nothing may still be on its way there */
+        (void)cudaStreamSynchronize(c->stream);
     return err;
 }

@@ -64,7 +64,21 @@ static int is_cleared(const void *array, enum uni_array what, int64_t bytes)
     return 1;
 }
 
-static int read_all(struct got *g, struct uni_harmony *run, int again)
+/* Into memory of a place, and from there to the array. A failure of the caller's own copies is none of the library's. */
+static int read_to(enum place out, struct uni_harmony *run, enum uni_array what, void *array, int64_t bytes)
+{
+    if (out == PAGEABLE)
+        return uni_read(run, what, array);
+    void *there = caller_take(out, bytes);
+    int copied = there && caller_copy_to(out, there, array, bytes);
+    int err = there ? uni_read(run, what, there) : UNI_MEMORY;
+    if (!copied || !caller_copy_from(out, array, there, bytes))
+        memset(array, 0xff, (size_t)bytes); /* the card is broken: nobody can look */
+    caller_give(out, there);
+    return err;
+}
+
+static int read_all(struct got *g, struct uni_harmony *run, enum place out, int again)
 {
     static const enum uni_array what[ARRAYS] = {UNI_CORRECTED, UNI_ASSIGNMENTS, UNI_BLOCKS, UNI_GIVEN,
                                                 UNI_OBSERVED,  UNI_CORRECTION,  UNI_LAMBDA, UNI_CENTROIDS};
@@ -76,18 +90,37 @@ static int read_all(struct got *g, struct uni_harmony *run, int again)
         g->array[i] = calloc(1, (size_t)g->bytes[i]);
         if (!g->array[i])
             return UNI_MEMORY;
-        err = err ? err : uni_read(run, what[i], g->array[i]);
+        err = err ? err : read_to(out, run, what[i], g->array[i], g->bytes[i]);
         if (err) {
             snprintf(g->sentence, sizeof g->sentence, "%s", uni_last_error());
             g->stale |= !is_cleared(g->array[i], what[i], g->bytes[i]);
-            g->stale |= again && uni_read(run, what[i], g->array[i]) != UNI_OK;
+            g->stale |= again && read_to(out, run, what[i], g->array[i], g->bytes[i]) != UNI_OK;
         }
     }
     return err;
 }
 
-static void run_library(struct got *g, struct bench *n, int again)
+/* The embedding goes where the use has it. In his own stream: nothing may be taken before it is there. */
+static int place_matrix(struct bench *n, enum place in, void **there, void **pinned)
 {
+    const int64_t bytes = n->made.n * n->made.d * 4;
+    if (in == PAGEABLE)
+        return 1;
+    n->options.stream = caller_stream();
+    *there = caller_take(in, bytes);
+    n->matrix.data = *there;
+    if (in != ON_CARD)
+        return caller_copy_to(in, *there, n->made.Z, bytes);
+    *pinned = caller_take(PINNED, bytes);
+    return caller_copy_to(PINNED, *pinned, n->made.Z, bytes) &&
+           caller_copy_later(*there, *pinned, bytes, n->options.stream, *there, bytes);
+}
+
+static void run_library(struct got *g, struct bench *n, const struct use *u, int again)
+{
+    void *there = NULL, *pinned = NULL;
+    (void)place_matrix(n, u->in, &there, &pinned); /* where the card is broken it fails, and so does the library */
+
     struct uni_harmony *run = NULL;
     struct uni_plan plan;
     g->status = uni_plan(&plan, n->matrix.n_cells, n->matrix.n_dims, n->batch, n->variables, &n->options);
@@ -98,13 +131,16 @@ static void run_library(struct got *g, struct bench *n, int again)
     if (g->status) {
         snprintf(g->sentence, sizeof g->sentence, "%s", uni_last_error());
     } else {
-        g->status = read_all(g, run, again);
+        g->status = read_all(g, run, u->out, again);
         g->mangled = !g->status && memcmp(g->array[3], n->made.Z, (size_t)g->bytes[3]) != 0;
         snprintf(g->backend, sizeof g->backend, "%s", uni_summary(run)->backend);
     }
     if (run && uni_summary(run)->n_warnings > 0)
         snprintf(g->warning, sizeof g->warning, "%s", uni_summary(run)->warnings[0]);
     uni_close(run);
+    caller_end_stream(n->options.stream);
+    caller_give(u->in, there);
+    caller_give(PINNED, pinned);
 }
 
 /* ---- the seam ------------------------------------------------------------------------------------------------------------ */
@@ -180,7 +216,7 @@ void use_run(struct got *g, const struct use *u, int again)
     if (u->by_level)
         run_seam(g, &n, u);
     else
-        run_library(g, &n, again);
+        run_library(g, &n, u, again);
     free(start);
     bench_close(&n);
 }

@@ -3,6 +3,7 @@
 #ifndef TESTS_CARD_USE_H
 #define TESTS_CARD_USE_H
 
+#include "cuda_caller.h"
 #include "cuda_check.h"
 
 struct use {
@@ -14,6 +15,8 @@ struct use {
     int cluster_sigma, odd_ones;
     int by_level; /* the seam's operations, with sums by level, which the library asks for where there are a great many groups */
     int degenerate; /* the card says that the ridge systems are */
+    enum place in,
+        out; /* where the embedding lies, and where results go; of another than PAGEABLE the caller's stream is his own */
 };
 
 enum { ARRAYS = 8 };
