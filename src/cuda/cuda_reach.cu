@@ -145,7 +145,7 @@ int uni_cuda_scatter(float *to, int width, const float *from, int stride, const 
 struct turn {
     cudaStream_t stream;
     cudaEvent_t before;
-    char *room;
+    char *room; /* pinned */
 };
 
 static int turn_open(struct turn *t, const struct uni_problem *p, size_t bytes)
@@ -156,7 +156,7 @@ static int turn_open(struct turn *t, const struct uni_problem *p, size_t bytes)
     TRY(CUDA(cudaEventRecord(t->before, (cudaStream_t)p->stream)));
     TRY(CUDA(cudaStreamWaitEvent(t->stream, t->before, 0)));
     if (bytes)
-        TRY(CUDA(cudaMalloc((void **)&t->room, bytes)));
+        TRY(CUDA(cudaHostAlloc((void **)&t->room, bytes, cudaHostAllocDefault)));
 done:
     return err;
 }
@@ -169,7 +169,7 @@ static int turn_close(struct turn *t, int err)
         err = err ? err : uni_cuda_checked(status, "cudaStreamSynchronize(t->stream)");
         cudaStreamDestroy(t->stream);
     }
-    cudaFree(t->room);
+    cudaFreeHost(t->room);
     if (t->before)
         cudaEventDestroy(t->before);
     return err;
@@ -183,9 +183,6 @@ int uni_cuda_rows_to(float *dst, const struct uni_matrix *plain, const int64_t *
     struct uni_cuda_visit visit;
     struct uni_cuda_source from = uni_cuda_source_of(plain);
     const int64_t D = plain->n_dims, fit = ROOM / (4 * D + 4), most = fit > 0 ? fit : 1;
-    uint32_t *index = (uint32_t *)malloc((size_t)most * sizeof *index);
-    if (!index)
-        return uni_cuda_lib->fail(UNI_MEMORY, "no memory for a sample of rows: %lld bytes asked for", (long long)most * 4);
     TRY(uni_cuda_enter(&visit, p->device));
     while (from.word > 4 && 4 * D % from.word != 0)
         from.word /= 2;
@@ -193,18 +190,15 @@ int uni_cuda_rows_to(float *dst, const struct uni_matrix *plain, const int64_t *
     for (int64_t first = 0; first < n; first += most) {
         const int64_t rows = n - first < most ? n - first : most;
         float *values = (float *)t.room;
-        uint32_t *there = (uint32_t *)(t.room + most * 4 * D);
+        uint32_t *index = (uint32_t *)(t.room + most * 4 * D);
         for (int64_t i = 0; i < rows; i++)
             index[i] = (uint32_t)row[first + i];
-        TRY(CUDA(cudaMemcpyAsync(there, index, (size_t)rows * sizeof *index, cudaMemcpyHostToDevice, t.stream)));
-        TRY(uni_cuda_gather(values, (int)D, &from, there, rows, NULL, t.stream));
-        TRY(CUDA(cudaMemcpyAsync(dst + first * D, values, (size_t)(rows * D) * 4, cudaMemcpyDeviceToHost, t.stream)));
+        TRY(uni_cuda_gather(values, (int)D, &from, index, rows, NULL, t.stream));
         TRY(CUDA(cudaStreamSynchronize(t.stream)));
+        memcpy(dst + first * D, values, (size_t)(rows * D) * 4);
     }
 done:
-    err = turn_close(&t, err);
-    free(index);
-    return err;
+    return turn_close(&t, err);
 }
 
 int uni_cuda_put_to(void *dst, const void *src, int64_t bytes, const struct uni_problem *p)

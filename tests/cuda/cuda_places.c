@@ -232,7 +232,13 @@ static void check_stream(const struct shape *s, const struct bench *n, const str
     m.data = there;
     sound = sound && caller_copy_later(there, pinned, bytes, stream, scratch, SCRATCH);
     must(s->name, "a stream", !sound || uni_open(&h, &m, n->batch, n->variables, &o) || uni_run(h));
-    sound = sound && h && caller_copy_later(there, pinned, bytes, stream, scratch, SCRATCH);
+    float *start = malloc((size_t)good->bytes[4]);
+    sound = sound && h && uni_read(h, UNI_START, start) == UNI_OK;
+    expect(s->name, "a sample in the order of a stream", !sound || memcmp(start, good->array[4], (size_t)good->bytes[4]) != 0, 0);
+    free(start);
+    poison(got, bytes);
+    sound =
+        sound && caller_copy_to(PINNED, pinned, got, bytes) && caller_copy_later(there, pinned, bytes, stream, scratch, SCRATCH);
     must(s->name, "a stream, out", !sound || uni_read(h, UNI_CORRECTED, there));
     sound = sound && caller_await(stream) && caller_copy_from(ON_CARD, got, there, bytes);
     expect(s->name, "in the order of a stream", !sound || memcmp(got, good->array[0], (size_t)bytes) != 0, 0);
