@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import unisono
 from conftest import alternating, close, closed_form, made
+from unisono import _c
+from unisono._embedding import on_card
 
 CLOSED = closed_form(made(60, 3), alternating(60))
 
@@ -245,3 +247,31 @@ def test_a_device_array_without_a_way_back_is_named(Z, which):
     given = (DeviceDLPack(), alternating(60)) if which == "the embedding" else (Z, DeviceDLPack())
     with pytest.raises(TypeError, match=f"{which} \\(DeviceDLPack\\) lies on a device"):
         unisono.harmonize(*given)
+
+
+def test_what_lies_on_a_card_is_read_there(Z):
+    device = OnDevice(np.asfortranarray(Z, np.float32))
+    device.__cuda_array_interface__["stream"] = 2
+    there = on_card(device)
+    matrix = there.matrix()
+    assert (matrix.data, matrix.dtype) == (device.array.ctypes.data, _c.Dtype.FLOAT32)
+    assert (matrix.n_cells, matrix.n_dims) == there.values.shape == Z.shape
+    assert (matrix.row_stride, matrix.col_stride) == device.array.strides
+    assert there.stream == 2
+    plain = on_card(OnDevice(np.ascontiguousarray(Z, np.float64))).matrix()
+    assert (plain.dtype, plain.row_stride, plain.col_stride) == (1, 8 * Z.shape[1], 8)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        np.zeros((4, 2)),
+        OnDevice(np.zeros((4, 2), np.float16)),
+        OnDevice(np.zeros((4, 2), np.int32)),
+        OnDevice(np.zeros((4, 2)).astype(np.dtype(float).newbyteorder())),
+        OnDevice(np.zeros(4)),
+        DeviceDLPack(),
+    ],
+)
+def test_what_is_copied_from_a_card(data):
+    assert on_card(data) is None

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _c, _labels
-from ._embedding import Embedding, take
+from ._embedding import Embedding, on_card, take
 from ._labels import Variable
 from ._log import logger, warn
 from ._numbers import Numbers, covariates_of, numbers
@@ -226,7 +226,9 @@ def harmonize(
     ----------
     Z : (n_cells, n_dims)
         Any array, order, stride and real type; DataFrame, sparse matrix, tensor. Rows are cells. It
-        is not changed.
+        is not changed. With ``backend="cuda"`` an array on that card (CuPy, torch, Numba: what has
+        ``__cuda_array_interface__``) of float32 or float64 is read where it is, after what was
+        queued on its current stream; any other is copied from the card first.
     labels : (n_cells,)
         The batch of each cell: list, array, Series, Categorical, arrow array; texts, whole numbers
         or booleans. Several variables: a DataFrame, a dict, or an array (n_cells, n_variables). If
@@ -280,7 +282,10 @@ def harmonize(
         "covariates": covariates_of(covariates),
     }
     if within is None:
-        return run_on(take(Z), variables, settings, dtype, progress, **columns)
+        there = on_card(Z) if settings.c.backend == _c.Backend.BACKEND_CUDA else None
+        if there is not None:
+            settings.c.stream = there.stream
+        return run_on(there or take(Z), variables, settings, dtype, progress, **columns)
     apart = _labels.encode(within, None, settings.forced)
     return run_within(apart, take(Z), variables, settings, dtype, progress, **columns)
 

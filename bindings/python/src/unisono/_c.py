@@ -43,6 +43,10 @@ class Missing(IntEnum):
     MISSING_ERROR, MISSING_SKIP, MISSING_LEVEL = range(3)
 
 
+class Backend(IntEnum):
+    BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA = range(3)
+
+
 class Array(IntEnum):
     (
         CORRECTED,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +55,52 @@ def from_device(data: Any, what: str) -> Any:
         f"{what} ({type(data).__name__}) lies on a device and has no way to copy it to this "
         "machine's memory; give it as a NumPy array"
     )
+
+
+class _Shape:
+    """What is asked of an embedding's values here, where these lie on a card."""
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self.shape = shape
+
+
+class OnCard(Embedding):
+    """An embedding in the memory of a card, which the library reads where it is.
+
+    Attributes
+    ----------
+    stream
+        A cudaStream_t in whose order the values are ready; None is the default stream.
+    """
+
+    def __init__(self, data: Any, interface: dict[str, Any], stream: int | None) -> None:
+        super().__init__(_Shape(interface["shape"]))  # type: ignore[arg-type]
+        self._data, self._interface = data, interface  # data keeps the memory
+        self.stream = stream
+
+    def matrix(self) -> _c.Matrix:
+        pointer, dtype = self._interface["data"][0], np.dtype(self._interface["typestr"])
+        shape = self._interface["shape"]
+        strides = self._interface.get("strides") or (shape[1] * dtype.itemsize, dtype.itemsize)
+        kind = _c.Dtype.FLOAT64 if dtype.itemsize == 8 else _c.Dtype.FLOAT32
+        return _c.Matrix(ctypes.c_void_p(pointer), kind, *shape, *strides)
+
+
+def on_card(data: Any) -> OnCard | None:
+    """What the library can read on the card: two axes of float32 or float64; None: it is not so."""
+    if hasattr(data, "detach"):  # torch refuses the interface to what takes part in a gradient
+        data = data.detach()
+    interface = getattr(data, "__cuda_array_interface__", None)
+    if not interface or interface.get("mask") is not None or len(interface["shape"]) != 2:
+        return None
+    dtype = np.dtype(interface["typestr"])
+    if dtype.newbyteorder("=") not in (np.float32, np.float64) or not dtype.isnative:
+        return None
+    stream = interface.get("stream")
+    torch = sys.modules.get("torch")
+    if stream is None and torch is not None and isinstance(data, torch.Tensor):
+        stream = torch.cuda.current_stream(data.device).cuda_stream
+    return OnCard(data, interface, stream)
 
 
 def _as_array(data: Any) -> np.ndarray:
