@@ -2,12 +2,12 @@
 /* Times the CUDA backend: 10 rounds x 4 sweeps with the data on the card, stage by stage, and a whole run from the host's memory
  * and back.
  *
- *     bench_cuda cells dims levels clusters [single] [damped] [variables=1] [repeats=11] [copy=4270]
+ *     bench_cuda cells dims levels clusters [single] [damped] [variables=1] [repeats=11] [copy=4270] [memory=BYTES]
  *
  * damped: the update of all cells at once. variables: as nested in the first, levels / 40 (2), and crossing it, 3 (3). copy:
- * GB/s. One line: ms of a run (best and median of repeats), per round ms of each stage, bytes a cell of device memory, and the
- * share of the card's copy bandwidth that the run's least traffic comes to: each round reads base 6 times and writes it once, and
- * reads Z twice.
+ * GB/s. memory: most of the card's that is taken; where all does not fit it, what lies in the host's is told. One line: ms of a
+ * run (best and median of repeats), per round ms of each stage, bytes a cell of device memory, and the share of the card's copy
+ * bandwidth that the run's least traffic comes to: each round reads base 6 times and writes it once, and reads Z twice.
  */
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #include "../tests/cuda/cuda_made.h"
 #include "method.h"
 
-enum { ROUNDS = 10, SWEEPS = 4 };
+enum { ROUNDS = 10, SWEEPS = 4, RESERVE = 256 << 20 /* of cuda_open.cu: for the driver */ };
 
 static double now(void)
 {
@@ -121,16 +121,18 @@ static void whole(struct job *j, float *out)
     check(uni_read(h, UNI_CORRECTED, out));
     double d = now();
     const struct uni_summary *s = uni_summary(h);
-    printf("  from the host and back: open %.0f, run %.1f (seeding %.1f, %lld rounds), read %.0f ms; %.2f GB on card and host\n",
-           b - a, c - b, 1e3 * s->seconds_seed, (long long)s->n_rounds, d - c, (double)s->bytes / 1e9);
+    printf("  from the host and back: open %.0f, run %.1f (seeding %.1f, %lld rounds), read %.0f ms; %.2f GB of the host's "
+           "memory, %.2f of the card's\n",
+           b - a, c - b, 1e3 * s->seconds_seed, (long long)s->n_rounds, d - c, (double)s->bytes / 1e9,
+           (double)s->bytes_card / 1e9);
     uni_close(h);
 }
 
 static void read_arguments(struct job *j, int argc, char **argv)
 {
     if (argc < 5) {
-        fprintf(stderr,
-                "usage: bench_cuda cells dims levels clusters [single] [damped] [variables=1] [repeats=11] [copy=4270]\n");
+        fprintf(stderr, "usage: bench_cuda cells dims levels clusters [single] [damped] [variables=1] [repeats=11] [copy=4270] "
+                        "[memory=BYTES]\n");
         exit(2);
     }
     j->variables = 1, j->repeats = 11, j->copy = 4270;
@@ -143,6 +145,8 @@ static void read_arguments(struct job *j, int argc, char **argv)
             j->repeats = atoi(argv[i] + 8);
         if (strncmp(argv[i], "copy=", 5) == 0)
             j->copy = atof(argv[i] + 5);
+        if (strncmp(argv[i], "memory=", 7) == 0)
+            setenv("UNISONO_CUDA_MEMORY", argv[i] + 7, 1);
     }
 }
 
@@ -197,13 +201,17 @@ static void report(struct job *j, double opened)
         run_rounds(j, 1);
     double n = (double)p->N, Kp = (double)((p->K + 7) / 8 * 8), Dz = (double)((p->D + 3) / 4 * 4), median = times[j->repeats / 2];
     double traffic = ROUNDS * (7 * Kp * (j->single ? 4 : 2) + 2 * Dz * 4) * n;
-    printf("%lld x %lld, %lld levels of %d, %lld groups, K %lld, %s, %s: run best %.2f median %.2f worst %.2f ms (%.3f ms/M); a "
-           "round: "
-           "assign %.3f sweeps %.3f solve %.3f, first assign %.3f ms; %.0f bytes a cell; %.0f %% of %.0f GB/s; open %.0f ms\n",
-           (long long)p->N, (long long)p->D, (long long)p->B, p->V, (long long)p->G, (long long)p->K,
-           j->single ? "single" : "half", j->damped ? "damped" : "blocks", times[0], median, times[j->repeats - 1],
-           median / n * 1e6, j->stage[0] / 27, j->stage[1] / 30, j->stage[2] / 30, j->stage[3] / 3,
-           (double)j->b.bytes(p, j->cells.group_cells) / n, 100 * traffic / (median * 1e-3) / (j->copy * 1e9), j->copy, opened);
+    printf(
+        "%lld x %lld, %lld levels of %d, %lld groups, K %lld, %s, %s: run best %.2f median %.2f worst %.2f ms (%.3f ms/M); a "
+        "round: "
+        "assign %.3f sweeps %.3f solve %.3f, first assign %.3f ms; %.0f bytes a cell on the card, %.0f on the host; %.0f %% of "
+        "%.0f GB/s; open %.0f ms\n",
+        (long long)p->N, (long long)p->D, (long long)p->B, p->V, (long long)p->G, (long long)p->K, j->single ? "single" : "half",
+        j->damped ? "damped" : "blocks", times[0], median, times[j->repeats - 1], median / n * 1e6, j->stage[0] / 27,
+        j->stage[1] / 30, j->stage[2] / 30, j->stage[3] / 3, (double)(j->b.takes.card - RESERVE) / n, (double)j->b.takes.host / n,
+        100 * traffic / (median * 1e-3) / (j->copy * 1e9), j->copy, opened);
+    if (*j->b.takes.note)
+        printf("  %s\n", j->b.takes.note);
     fflush(stdout);
 }
 

@@ -170,11 +170,15 @@ static int answer_dry_run(const struct integrate *job)
     printf("cells: %lld\ndims: %lld\nlevels: %lld\nclusters: %lld\n", (long long)p->n_cells, (long long)p->n_dims,
            (long long)p->n_levels, (long long)p->n_clusters);
     printf("backend: %s\nthreads: %lld\nmemory: %lld bytes\n", p->backend, (long long)p->threads, (long long)job->memory_needed);
+    if (p->bytes_card > 0)
+        printf("memory of the card: %lld bytes\n", (long long)p->bytes_card);
     if (job->options.within)
         printf("runs: %lld\nlargest run: %lld cells\n", (long long)job->n_runs, (long long)job->largest_run);
     if (job->memory_left >= 0)
         printf("available: %lld bytes\nfits: %s\n", (long long)job->memory_left,
                job->memory_needed <= job->memory_left ? "yes" : "no");
+    if (*p->note)
+        say_warning("%s", p->note);
     return EXIT_DONE;
 }
 

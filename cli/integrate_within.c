@@ -369,6 +369,7 @@ static int add_up(struct integrate *job)
         all->n_rounds += s->n_rounds;
         all->n_variables = s->n_variables;
         all->bytes = s->bytes > all->bytes ? s->bytes : all->bytes;
+        all->bytes_card = s->bytes_card > all->bytes_card ? s->bytes_card : all->bytes_card;
         all->threads = s->threads > all->threads ? s->threads : all->threads;
         all->backend = s->bytes == all->bytes ? s->backend : all->backend;
         all->seconds_seed += s->seconds_seed;

@@ -214,6 +214,8 @@ static void report(struct json *j, const struct integrate *job)
     seconds(j, job);
     json_whole(j, "memory_predicted_bytes", job->memory_needed);
     json_whole(j, "memory_peak_bytes", memory_peak());
+    if (s->bytes_card > 0)
+        json_whole(j, "memory_card_bytes", s->bytes_card);
     json_text(j, "reason", s->reason_text);
     runs(j, job);
     variables(j, job);

@@ -15,9 +15,9 @@
  *
  * Conventions. Rows are cells, always; nothing is guessed from sizes. Sizes are int64_t. The caller's arrays are read during
  * uni_open only, are never changed, and may be freed, or used as output, as soon as it returns. The library prints nothing, reads no
- * environment but UNISONO_ISA (which forces an instruction set) and UNISONO_CUDA_PLUGIN (the cuda backend's file; empty: none),
- * installs no handler and changes no global state. It computes and writes in the default floating-point environment (round to nearest,
- * subnormals kept, no traps) and the C locale whatever the caller has set, and gives him his own back, exception flags included: results
+ * environment but UNISONO_ISA (which forces an instruction set), UNISONO_CUDA_PLUGIN (the cuda backend's file; empty: none) and
+ * UNISONO_CUDA_MEMORY (most bytes that a run takes of a card's memory), installs no handler and changes no global state.
+ * It computes and writes in the default floating-point environment (round to nearest, subnormals kept, no traps) and the C locale whatever the caller has set, and gives him his own back, exception flags included: results
  * do not depend on them. Of what a call finds it may leave only errno changed (and the cuda backend keeps its plugin and the driver; on a
  * processor with AMX the process has asked for its use, so that stacks for signals must be as large as getauxval(AT_MINSIGSTKSZ) says).
  * A function that returns int returns UNI_OK (0) or another value of enum uni_status; uni_last_error() then has one sentence.
@@ -203,14 +203,21 @@ UNI_API UNI_MUST_USE int uni_options_get(const struct uni_options *options, cons
 struct uni_plan {
     int64_t n_cells, n_dims, n_levels, n_clusters; /* n_levels: with cells, over all variables */
     int64_t bytes;                                 /* most memory the run holds at once, the caller's own arrays not counted */
+    int64_t bytes_card;                            /* beside it, of a card's memory; 0: no card is used */
     int64_t bytes_open;                            /* what of it is in use when uni_open returns, and the embedding may be freed */
     int64_t threads;
     const char *backend; /* static */
+    char note[320];      /* a sentence where a card is used and not all fits it: what lies where instead, and what that costs; or "" */
 };
 
-/* Checks labels and options as uni_open does, without an embedding, and says what the run would take. */
+/* Checks labels and options as uni_open does, without an embedding, and says what the run would take. UNI_MEMORY: it can never fit the
+   card that options.backend insists on. */
 UNI_API UNI_MUST_USE int uni_plan(struct uni_plan *plan, int64_t n_cells, int64_t n_dims, const struct uni_batch *batches, int n_batches,
                                   const struct uni_options *options);
+
+/* Bytes that this process may still take: the least of what the machine, its cgroups and a limit on its address space leave; -1: not known.
+   *address_space, unless NULL: the last of these alone, which counts what is asked for, used or not; -1: there is no limit. */
+UNI_API int64_t uni_memory_left(int64_t *address_space);
 
 /* ---- a run -------------------------------------------------------------------------------------------------------------- */
 
@@ -278,7 +285,7 @@ struct uni_round {
 
 struct uni_summary {
     int64_t n_cells, n_skipped, n_dims, n_levels, n_clusters, n_variables; /* n_levels: with cells, over all variables */
-    int64_t bytes, threads;
+    int64_t bytes, bytes_card, threads; /* as in uni_plan */
     const char *backend; /* "cpu (avx512)" */
     enum uni_reason reason;
     const char *reason_text; /* "converged" */

@@ -80,6 +80,12 @@ struct uni_ridge {
 
 enum uni_cells { UNI_CELLS_CORRECTED, UNI_CELLS_R, UNI_CELLS_BLOCK };
 
+/* What open will take, or took. */
+struct uni_takes {
+    int64_t host, card; /* bytes of the host's memory, -1: more than can be said; of a card's, what the driver needs included */
+    char note[320];     /* a sentence where not all that belongs on the card fits it; else "" */
+};
+
 /* Tables are host memory, doubles unless they are stored per cluster and dimension; nothing of size N crosses but by open and
    read. No randomness, no printing, no allocation after open. Every operation returns UNI_OK or fails with a sentence. */
 struct uni_backend {
@@ -87,9 +93,9 @@ struct uni_backend {
        is held. The problem must outlive the backend. */
     int (*open)(struct uni_backend *, const struct uni_problem *, const struct uni_matrix *);
 
-    /* Bytes that open will take, from a problem whose piece and row are not there yet. group_cells (G). -1: more than can be
-     * said. */
-    int64_t (*bytes)(const struct uni_problem *, const int64_t *group_cells);
+    /* What open will take, from a problem whose piece and row are not there yet. group_cells (G). Fails where it never fits a
+       card. */
+    int (*bytes)(const struct uni_problem *, const int64_t *group_cells, struct uni_takes *);
 
     /* Nearest of n <= K centroids Y (n,D) for M <= UNI_SAMPLE unit rows X (M,D): index (M), score (M) = the largest dot product,
        and, unless NULL, sum (n,D) and count (n) over the rows of every centroid. For the starting centroids. */
@@ -138,6 +144,7 @@ struct uni_backend {
     char name[32];    /* "cpu (avx512)" */
     int64_t threads;  /* in use */
     void *state;
+    struct uni_takes takes; /* of a card, as open found it */
 };
 
 enum { UNI_SAMPLE = 20000 }; /* most cells that the seeding looks at */

@@ -83,7 +83,25 @@ static int checked_sizes(const struct uni_problem *p)
     return UNI_OK;
 }
 
-static int predict(int64_t *bytes, struct uni_harmony *h)
+/* With backend auto, what the card cannot take goes to the CPU, if that can. Returns 0 where it does not. */
+static int cpu_instead(struct uni_harmony *h, int err)
+{
+    if (h->options.backend != UNI_BACKEND_AUTO || !h->backend.solve || err == UNI_INPUT || h->where == UNI_ON_CARD)
+        return 0;
+    uni_warn(&h->warnings, "backend cuda cannot take this, so the CPU does: %s", uni_last_error());
+    uni_cpu_backend(&h->backend);
+    return 1;
+}
+
+/* Of uni_take, where the backend cannot give its own rows. */
+static int64_t result_bytes(const struct uni_harmony *h)
+{
+    const struct uni_problem *p = &h->cells.problem;
+    return h->backend.take ? 0 : p->N_all * p->D * (int64_t)sizeof(float);
+}
+
+/* Leaves it in the summary. */
+static int predict(struct uni_harmony *h, struct uni_takes *takes)
 {
     const struct uni_problem *p = &h->cells.problem;
     struct uni_array_row list[TABLES];
@@ -91,14 +109,18 @@ static int predict(int64_t *bytes, struct uni_harmony *h)
     if (err)
         return err;
     list_tables(list, h);
-    int64_t tables = uni_arena_bytes(list, TABLES), backend = h->backend.bytes(p, h->cells.group_cells);
+    int64_t tables = uni_arena_bytes(list, TABLES);
     int64_t seed = uni_seed_bytes(p->N, p->D, p->K, seeds_on_all(h), h->cells.weighted), rest = uni_problem_bytes(&h->cells);
-    if (backend == -2)
-        return UNI_BACKEND; /* it has said why */
-    if (tables < 0 || backend < 0 || seed < 0 || backend > INT64_MAX / 2)
+    err = h->backend.bytes(p, h->cells.group_cells, takes);
+    if (err && cpu_instead(h, err))
+        err = h->backend.bytes(p, h->cells.group_cells, takes);
+    if (err)
+        return err;
+    if (tables < 0 || takes->host < 0 || seed < 0 || takes->host > INT64_MAX / 2)
         return uni_fail(UNI_MEMORY, "%lld cells with %lld clusters need more memory than 2^62 bytes; use fewer", (long long)p->N,
                         (long long)p->K);
-    *bytes = tables + backend + seed + rest;
+    h->summary.bytes = tables + takes->host + seed + rest + result_bytes(h);
+    h->summary.bytes_card = takes->card;
     return UNI_OK;
 }
 
@@ -131,20 +153,30 @@ static int take_centroids(struct uni_harmony *h)
     return UNI_OK;
 }
 
-/* With backend auto, a problem that the card cannot take goes to the CPU, if that can. */
+/* What the card was to read itself, the CPU is to read now: the values are not checked yet; what there was to warn of, has been.
+ */
+static int open_on(struct uni_harmony *h, struct uni_matrix *plain)
+{
+    int err = UNI_OK;
+    struct uni_problem *p = &h->cells.problem;
+    if (!h->backend.solve && p->reached) {
+        err = uni_matrix_check_on(h->pool, plain, plain, &(struct uni_warnings){0});
+        p->reached = 0;
+    }
+    return err ? err : h->backend.open(&h->backend, p, plain);
+}
+
+/* That not all fits the card is said once it is there, as it was found then. */
 static int open_backend(struct uni_harmony *h, struct uni_matrix *plain)
 {
-    struct uni_problem *p = &h->cells.problem;
-    int err = h->backend.open(&h->backend, p, plain);
-    if (!err || h->options.backend != UNI_BACKEND_AUTO || !h->backend.solve || err == UNI_INPUT || h->where == UNI_ON_CARD)
+    struct uni_takes takes;
+    int err = open_on(h, plain);
+    if (!err && *h->backend.takes.note)
+        uni_warn(&h->warnings, "%s", h->backend.takes.note);
+    if (!err || !cpu_instead(h, err))
         return err;
-    uni_warn(&h->warnings, "backend cuda cannot take this, so the CPU does: %s", uni_last_error());
-    uni_cpu_backend(&h->backend);
-    err = predict(&h->summary.bytes, h);
-    if (!err && p->reached) /* the values are not checked yet; what there was to warn of, has been */
-        err = uni_matrix_check_on(h->pool, plain, plain, &(struct uni_warnings){0});
-    p->reached = 0;
-    return err ? err : h->backend.open(&h->backend, p, plain);
+    err = predict(h, &takes);
+    return err ? err : open_on(h, plain);
 }
 
 static int open_pool(struct uni_harmony *h)
@@ -160,6 +192,7 @@ static int open_run(struct uni_harmony *h, const struct uni_matrix *embedding, c
     int err = 0;
     struct uni_problem *p = &h->cells.problem;
     struct uni_array_row list[TABLES];
+    struct uni_takes takes;
     struct uni_matrix plain;
     TRY(uni_problem_open(&h->cells, &h->warnings, embedding->n_cells, embedding->n_dims, batches, n_batches, &h->options));
     TRY(open_pool(h));
@@ -168,7 +201,7 @@ static int open_run(struct uni_harmony *h, const struct uni_matrix *embedding, c
     TRY(uni_problem_sort(&h->cells, &h->options));
     TRY(uni_seed_open(&h->seed, p, &plain, p->K, seeds_on_all(h), (uint64_t)h->options.seed));
     TRY(reduce_clusters(h));
-    TRY(predict(&h->summary.bytes, h));
+    TRY(predict(h, &takes));
     list_tables(list, h);
     TRY(uni_arena_open(&h->tables, list, TABLES, "the tables of clusters"));
     TRY(take_centroids(h));
@@ -208,6 +241,7 @@ int uni_plan(struct uni_plan *plan, int64_t n_cells, int64_t n_dims, const struc
 {
     OWN_SURROUNDINGS;
     int err = 0;
+    struct uni_takes takes;
     struct uni_harmony *h = calloc(1, sizeof *h);
     memset(plan, 0, sizeof *plan);
     if (!h)
@@ -215,9 +249,14 @@ int uni_plan(struct uni_plan *plan, int64_t n_cells, int64_t n_dims, const struc
     h->options = *options;
     TRY(uni_problem_open(&h->cells, &h->warnings, n_cells, n_dims, batches, n_batches, options));
     TRY(uni_choose_backend(h));
-    TRY(predict(&plan->bytes, h));
-    plan->bytes_open = 4 * n_cells * (n_dims + 1) + uni_problem_bytes(&h->cells) +
-                       uni_seed_bytes(n_cells, n_dims, h->cells.problem.K, seeds_on_all(h), h->cells.weighted);
+    TRY(predict(h, &takes));
+    plan->bytes = h->summary.bytes;
+    plan->bytes_card = h->summary.bytes_card;
+    memcpy(plan->note, takes.note, sizeof plan->note);
+    plan->bytes_open = h->backend.solve
+                           ? plan->bytes - result_bytes(h)
+                           : 4 * n_cells * (n_dims + 1) + uni_problem_bytes(&h->cells) +
+                                 uni_seed_bytes(n_cells, n_dims, h->cells.problem.K, seeds_on_all(h), h->cells.weighted);
     plan->n_cells = n_cells;
     plan->n_dims = n_dims;
     plan->n_levels = h->cells.n_levels;

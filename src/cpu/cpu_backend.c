@@ -205,19 +205,20 @@ static int64_t threads_of(const struct uni_problem *p)
     return uni_pool_size(p->threads);
 }
 
-static int64_t cpu_bytes(const struct uni_problem *p, const int64_t *group_cells)
+static int cpu_bytes(const struct uni_problem *p, const int64_t *group_cells, struct uni_takes *takes)
 {
     struct uni_array_row list[ARRAYS];
     struct uni_cpu c = {.p = p, .kernels = uni_cpu_choose(), .threads = threads_of(p)};
     if (!c.kernels)
-        return -2;
+        return UNI_BACKEND; /* it has said why */
     c.shape = shape_of(p, c.kernels);
     c.scratch_floats = scratch_floats(&c.shape);
     c.gather_floats = uni_cpu_gather_floats(&c.shape);
     uni_layout_bound(&c.layout, p, group_cells);
     list_arrays(list, &c);
     int64_t layout = uni_layout_bytes(&c.layout, p), arrays = uni_arena_bytes(list, ARRAYS);
-    return layout < 0 || arrays < 0 ? -1 : layout + arrays;
+    *takes = (struct uni_takes){.host = layout < 0 || arrays < 0 ? -1 : layout + arrays};
+    return UNI_OK;
 }
 
 /* Rows of the caller lie anywhere: some are asked for before they are needed. */

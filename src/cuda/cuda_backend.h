@@ -164,6 +164,16 @@ struct uni_cuda_fast {
     int kt, dt; /* 0: the plain path */
 };
 
+/* Where the large arrays lie: all on the card; Z, or Z and base, in memory of the host that kernels reach. */
+enum uni_cuda_way { ROWS_ON_CARD, Z_ON_HOST, ROWS_ON_HOST, WAYS };
+
+struct uni_cuda_pages { /* of the host, pinned */
+    char *at;
+    size_t bytes;
+    int pinned;
+    void *card; /* the same memory, as kernels see it */
+};
+
 struct uni_cuda_graph {
     cudaGraphExec_t exec;
     int64_t sweeps;
@@ -181,6 +191,9 @@ struct uni_cuda {
     void *pinned;                 /* results and centroids on their way */
     struct uni_cuda_lanes *lanes; /* threads' buffers for rows in and out */
     struct uni_cuda_lists lists;
+    /* where the large arrays lie, enum uni_cuda_way */
+    int way;
+    struct uni_cuda_pages host_Z, host_base;
     /* of the seeding */
     float *seed_X, *seed_Y, *seed_score;
     int32_t *seed_index;
@@ -204,10 +217,20 @@ struct uni_cuda {
 
 /* ---- cuda_open.cu */
 int uni_cuda_open(struct uni_backend *, const struct uni_problem *, const struct uni_matrix *);
-int64_t uni_cuda_bytes(const struct uni_problem *, const int64_t *group_cells);
+int uni_cuda_bytes(const struct uni_problem *, const int64_t *group_cells, struct uni_takes *);
 void uni_cuda_close(struct uni_backend *);
 
 size_t uni_cuda_W_bytes(const struct uni_cuda *);
+
+/* ---- cuda_fit.cu: arrays that do not fit the card */
+/* What may be taken of the card: what is free, or less where UNISONO_CUDA_MEMORY says so; in words. */
+int uni_cuda_room(int64_t *room, const char **is);
+/* The first of the ways that fits the card; bytes: of the card, for each. Fails with a sentence where none does. */
+int uni_cuda_choose(struct uni_cuda *, const int64_t bytes[WAYS], struct uni_takes *);
+int uni_cuda_host_has_room(const struct uni_cuda *);
+/* Takes the host's memory of the way, and sets v.Z and v.base to it. */
+int uni_cuda_host_open(struct uni_cuda *, struct uni_backend *);
+void uni_cuda_host_close(struct uni_cuda *); /* when no kernel is under way */
 
 /* ---- cuda_copy.cu: rows in and out; tasks on host threads */
 int uni_cuda_each(struct uni_backend *, int64_t n, void (*task)(void *context, int64_t i), void *context);

@@ -155,6 +155,10 @@ static int send(struct lane *l)
         int64_t from = i * m->tiles, n = v->N_all - from < m->tiles ? v->N_all - from : m->tiles;
         b = turn & 1;
         TRY(uni_cuda_cancelled(m));
+        if (m->c->host_Z.at) { /* they do not fit the card: their place is here */
+            gather(m, (float *)m->c->host_Z.at + from * v->Dz, from, n);
+            continue;
+        }
         if (turn >= 2)
             TRY(CUDA(cudaEventSynchronize(l->ready[b])));
         gather(m, (float *)l->pinned[b], from, n);
@@ -258,8 +262,8 @@ static int skipped_out(struct uni_cuda *c, enum uni_cells what, float *dst)
         if (what == UNI_CELLS_R)
             memset(dst + p->row[i] * p->K, 0, (size_t)p->K * sizeof *dst);
         else
-            TRY(CUDA(cudaMemcpyAsync(dst + p->row[i] * p->D, c->v.Z + i * c->v.Dz, (size_t)p->D * sizeof *dst,
-                                     cudaMemcpyDeviceToHost, c->stream)));
+            TRY(CUDA(cudaMemcpyAsync(dst + p->row[i] * p->D, c->v.Z + i * c->v.Dz, (size_t)p->D * sizeof *dst, cudaMemcpyDefault,
+                                     c->stream))); /* Z may lie on the host */
     }
     TRY(CUDA(cudaStreamSynchronize(c->stream)));
 done:

@@ -30,16 +30,17 @@ static int64_t up(int64_t bytes)
 static int take_memory(struct uni_cuda_near *n)
 {
     int err = 0;
-    size_t free_bytes = 0, total = 0;
+    int64_t room = 0;
+    const char *is = "";
     const struct near_work *w = &n->work;
     int64_t panels = up(w->n_panels * (w->D + 1) * UNI_NEAR_PANEL * 4), query = up((int64_t)UNI_NEAR_BATCH * w->D * 4);
     int64_t kept = up((int64_t)UNI_NEAR_BATCH * 2 * w->R * 8), list = (int64_t)UNI_NEAR_BATCH * w->R * (int64_t)sizeof *n->list;
     int64_t bytes = panels + query + kept + list;
-    TRY(CUDA(cudaMemGetInfo(&free_bytes, &total)));
-    if (bytes + RESERVE > (int64_t)free_bytes)
+    TRY(uni_cuda_room(&room, &is));
+    if (bytes + RESERVE > room)
         TRY(uni_cuda_lib->fail(
-            UNI_MEMORY, "the neighbours of these cells need %lld bytes of memory on the card, and %lld are free; use backend cpu",
-            (long long)(bytes + RESERVE), (long long)free_bytes));
+            UNI_MEMORY, "the neighbours of these cells need %lld bytes of memory on the card, and %lld are %s; use backend cpu",
+            (long long)(bytes + RESERVE), (long long)room, is));
     TRY(CUDA(cudaMalloc((void **)&n->block, (size_t)bytes)));
     n->panels = (float *)n->block;
     n->query = (float *)(n->block + panels);

@@ -9,7 +9,8 @@
 #include "cuda_backend.h"
 #include "cuda_device.cuh"
 
-enum { MOST_D = 512, MOST_K = 1024, RESERVE = 256 << 20 /* for the buffers of copies, and the driver */ };
+enum { MOST_D = 512, MOST_K = 1024 };
+enum { RESERVE = 256 << 20, HOST_BUFFERS = 24 << 20 }; /* of copies, on the card with what the driver takes, and on the host */
 
 /* The smallest of these shapes that holds D and K; K <= 8 kt, D <= 8 dt. */
 static struct uni_cuda_fast fast_of(const struct uni_problem *p)
@@ -73,8 +74,8 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* A place for each array of a list, behind the `at` bytes that are dealt out already; sets the pointers where there is a block. Returns the
-   bytes that are dealt out then. */
+/* A place for each array of a list, behind the `at` bytes that are dealt out already; sets the pointers where there is a block.
+   Returns the bytes that are dealt out then. */
 static int64_t deal(const struct array *list, size_t n, char *block, int64_t at)
 {
     for (size_t i = 0; i < n; i++) {
@@ -93,8 +94,8 @@ static int64_t deal_rows(struct uni_cuda *c, int64_t batches, char *block, int64
     struct uni_cuda_view *v = &c->v;
     int64_t G = v->G;
     char *base = NULL;
-    struct array list[] = {ARRAY(v->Z, v->N_all * v->Dz),
-                           ARRAY(base, v->N * v->Kp * (v->single ? 4 : 2)),
+    struct array list[] = {ARRAY(v->Z, c->way >= Z_ON_HOST ? 0 : v->N_all * v->Dz),
+                           ARRAY(base, c->way >= ROWS_ON_HOST ? 0 : v->N * v->Kp * (v->single ? 4 : 2)),
                            ARRAY(v->L, v->N),
                            ARRAY(v->row_sum, c->fast.kt ? 0 : v->N),
                            ARRAY(v->row_scale, v->damped ? c->slots * v->N : 0),
@@ -164,22 +165,50 @@ static int64_t deal_out(struct uni_cuda *c, int64_t batches, char *block)
     return deal_tables(c, block, deal_rows(c, batches, block, 0));
 }
 
-int64_t uni_cuda_bytes(const struct uni_problem *p, const int64_t *group_cells)
+/* Of all levels. */
+static int64_t most_parts(const struct uni_problem *p, int64_t pieces)
 {
+    return pieces * p->V < p->B * p->Q ? pieces * p->V : p->B * p->Q;
+}
+
+/* Which way the arrays lie, by the memory that the card has. */
+static int choose_way(struct uni_cuda *c, int64_t batches, struct uni_takes *takes)
+{
+    int64_t bytes[WAYS];
+    for (c->way = 0; c->way < WAYS; c->way++)
+        bytes[c->way] = deal_out(c, batches, NULL) + RESERVE;
+    return uni_cuda_choose(c, bytes, takes);
+}
+
+/* The host's copies of the lists. */
+static int64_t lists_bytes(const struct uni_cuda *c, int64_t batches)
+{
+    const struct uni_cuda_view *v = &c->v;
+    return (int64_t)v->P * (int64_t)(sizeof *v->piece + v->V * sizeof *v->place) + v->tiles * (int64_t)sizeof *v->tile +
+           batches * (int64_t)sizeof *v->batch + (int64_t)v->G * v->Q * (int64_t)sizeof *v->group_piece;
+}
+
+int uni_cuda_bytes(const struct uni_problem *p, const int64_t *group_cells, struct uni_takes *takes)
+{
+    int err = 0;
     struct uni_cuda c = {};
+    struct uni_cuda_visit visit;
     cudaDeviceProp card;
-    int64_t pieces = 0;
-    if (CUDA(cudaGetDeviceProperties(&card, (int)p->device)))
-        return -2; /* it has said why */
+    int64_t pieces = 0, batches = 0;
+    TRY(uni_cuda_enter(&visit, p->device));
+    TRY(CUDA(cudaGetDeviceProperties(&card, (int)p->device)));
     for (int64_t g = 0; g < p->G; g++)
         pieces += group_cells[g] < p->Q ? group_cells[g] : p->Q;
     c.cores = card.multiProcessorCount;
     c.p = p;
     c.fast = fast_of(p);
     c.slots = slots_of(p);
-    int64_t of_levels = pieces * p->V < p->B * p->Q ? pieces * p->V : p->B * p->Q;
-    view_of(&c.v, p, pieces, pieces + p->Q + (p->V > 1 ? of_levels : 0), p->N / TILE + pieces, grid_of(p, c.cores));
-    return deal_out(&c, uni_cuda_batch_bound(p, pieces, grid_of(p, c.cores)), NULL);
+    view_of(&c.v, p, pieces, pieces + p->Q + (p->V > 1 ? most_parts(p, pieces) : 0), p->N / TILE + pieces, grid_of(p, c.cores));
+    batches = uni_cuda_batch_bound(p, pieces, grid_of(p, c.cores));
+    TRY(choose_way(&c, batches, takes));
+    takes->host += lists_bytes(&c, batches) + HOST_BUFFERS;
+done:
+    return err;
 }
 
 static int open_device(struct uni_cuda *c, char *name, size_t size)
@@ -198,19 +227,14 @@ done:
     return err;
 }
 
-static int take_block(struct uni_cuda *c)
+static int take_memory(struct uni_cuda *c, struct uni_backend *b)
 {
     int err = 0;
-    size_t free_bytes = 0, total = 0;
-    int64_t bytes = deal_out(c, c->lists.batches, NULL);
-    TRY(CUDA(cudaMemGetInfo(&free_bytes, &total)));
-    if (bytes + RESERVE > (int64_t)free_bytes)
-        TRY(uni_cuda_lib->fail(UNI_MEMORY,
-                               "%lld cells need %lld bytes of memory on the card, and %lld are free; use precision half, fewer "
-                               "clusters, or backend cpu",
-                               (long long)c->p->N_all, (long long)(bytes + RESERVE), (long long)free_bytes));
-    TRY(CUDA(cudaMalloc((void **)&c->block, (size_t)bytes)));
+    TRY(choose_way(c, c->lists.batches, &b->takes));
+    TRY(uni_cuda_host_has_room(c));
+    TRY(CUDA(cudaMalloc((void **)&c->block, (size_t)deal_out(c, c->lists.batches, NULL))));
     deal_out(c, c->lists.batches, c->block);
+    TRY(uni_cuda_host_open(c, b));
 done:
     return err;
 }
@@ -313,7 +337,7 @@ int uni_cuda_open(struct uni_backend *b, const struct uni_problem *p, const stru
                                (long long)p->D, (long long)p->K, MOST_D, MOST_K));
     c->p = p;
     c->device = (int)p->device;
-    c->threads = p->threads ? p->threads : uni_cuda_lib->cpus;
+    b->threads = c->threads = p->threads ? p->threads : uni_cuda_lib->cpus;
     TRY(uni_cuda_enter(&visit, c->device));
     TRY(open_device(c, b->name, sizeof b->name));
     TRY(uni_cuda_lists_open(&c->lists, p, grid_of(p, c->cores)));
@@ -322,13 +346,12 @@ int uni_cuda_open(struct uni_backend *b, const struct uni_problem *p, const stru
     view_of(&c->v, p, c->lists.pieces, c->lists.parts, c->lists.tiles, grid_of(p, c->cores));
     c->v.batch_pieces = (int)c->lists.most_pieces;
     c->v.step_rows = (int)(c->lists.step_rows + 3) / 4 * 4;
-    TRY(take_block(c));
+    TRY(take_memory(c, b));
     TRY(CUDA(cudaHostAlloc(&c->pinned, RESULTS * sizeof(double) + (size_t)(p->K * p->D) * sizeof(float), cudaHostAllocDefault)));
     TRY(send_lists(c));
     TRY(uni_cuda_lanes_open(c));
     TRY(uni_cuda_rows_in(c, source));
     TRY(choose_scales(c));
-    b->threads = c->threads;
 done:
     if (err)
         uni_cuda_close(b);
@@ -347,7 +370,8 @@ void uni_cuda_close(struct uni_backend *b)
             if (c->graph[parity][fit].exec)
                 cudaGraphExecDestroy(c->graph[parity][fit].exec);
     uni_cuda_lanes_close(c);
-    cudaFree(c->block);
+    cudaFree(c->block); /* waits for all kernels */
+    uni_cuda_host_close(c);
     cudaFreeHost(c->pinned);
     if (c->answer)
         cudaEventDestroy(c->answer);

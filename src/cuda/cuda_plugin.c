@@ -30,7 +30,8 @@ static struct uni_cuda_host host = {.abi = UNI_CUDA_ABI,
                                     .last_error = last_error,
                                     .matrix_row = uni_matrix_row,
                                     .refuse = uni_matrix_refuse,
-                                    .where = uni_where_is};
+                                    .where = uni_where_is,
+                                    .memory_left = uni_memory_left};
 
 static void *open_beside_us(void)
 {

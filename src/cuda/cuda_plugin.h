@@ -19,7 +19,8 @@ struct uni_cuda_host {
     void (*matrix_row)(float *dst, const struct uni_matrix *plain, int64_t row);
     int (*refuse)(const struct uni_unusable *);
     enum uni_where (*where)(const void *first, int64_t bytes, int64_t *device);
-    int64_t cpus; /* that this process may use */
+    int64_t (*memory_left)(int64_t *address_space); /* of the host: unisono.h */
+    int64_t cpus;                                   /* that this process may use */
 };
 
 /* What the library calls in the plugin. */

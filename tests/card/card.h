@@ -9,6 +9,7 @@
  * - streams, events and launches belong to a device, which must be the thread's current one;
  * - a graph is captured and launched, or refused, as there; grids and shared memory have a card's limits;
  * - an error stays the thread's last one until it is asked for, and one of a kernel's kind stays for good;
+ * - memory of the host that a kernel is given is pinned and mapped, and is not let go while a kernel is under way;
  * - all is given back in the end, once.
  *
  * Kernels do nothing, but for those that the host's way depends on, which leave something plausible (card_kernels.cu).
@@ -46,6 +47,7 @@ CARD_API void card_set(const char *name,
                        long long value); /* "count", "free", "capability", "degenerate"; "current": this thread's device */
 CARD_API int card_current(void);         /* this thread's device */
 CARD_API int card_used(int device);      /* has anything been made on it? */
+CARD_API int card_on_host(void);         /* since card_begin: kernels were given Z (1), base (2) in memory of the host */
 
 /* ---- among its files */
 
@@ -77,20 +79,24 @@ enum card_side card_side_of(const void *at, size_t bytes,
 void *card_storage(const void *at);      /* where it really lies */
 const char *card_memory_left(void);
 int64_t card_taken(int device);
+int card_is_mapped(const void *at, size_t bytes); /* in memory of the host, for kernels */
+extern int card_host_rows;
 
 enum card_kind_of_memory { CARD_OF_CARD, CARD_OF_HOST, CARD_REGISTERED };
-void *card_take(void *at, size_t bytes, enum card_kind_of_memory); /* at: what is registered */
+void *card_take(void *at, size_t bytes, enum card_kind_of_memory);       /* at: what is registered */
 int card_give(void *at, enum card_kind_of_memory, const char *function); /* 0: it was nothing of that kind */
 /* What the driver says: 0 unknown, 1 the host's, 2 a card's; of which device; its beginning and size. */
 int card_region(const void *at, int *device, const void **first, size_t *bytes);
 
 /* card_streams.c */
-cudaError_t card_copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind, cudaStream_t, int waits, const char *function);
+cudaError_t card_copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind, cudaStream_t, int waits,
+                      const char *function);
 cudaError_t card_fill(void *to, int value, size_t bytes, cudaStream_t, const char *function);
 cudaStream_t card_new_stream(void);
 void card_end_stream(cudaStream_t);
 cudaError_t card_await(cudaStream_t, const char *function);
 void card_pending(const void *at, size_t bytes, const char *what); /* a problem if something asynchronous is still to touch it */
+void card_unfinished(const char *what);                            /* a problem if a kernel is under way */
 void card_drain_device(int device);
 void card_drop(void); /* the device is dead: nothing that waits will happen */
 const char *card_streams_left(void);

@@ -10,7 +10,7 @@
 
 #include "card.h"
 
-int card_degenerate;
+int card_degenerate, card_host_rows;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static long calls, fail_at, turn;
 enum { MOST_NOTED = 20000 };
@@ -137,6 +137,12 @@ void card_begin(long at, int error)
     device = 0;
     *failed = *problems = 0;
     memset(used, 0, sizeof used);
+    card_host_rows = 0;
+}
+
+int card_on_host(void)
+{
+    return card_host_rows;
 }
 
 int card_used(int which)

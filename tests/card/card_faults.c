@@ -41,6 +41,14 @@ static const struct use uses[] = {
     {"from and to the card, several threads", 9000, 64, 2, "clusters=4 sweeps=1 max-rounds=1 threads=3", .in = ON_CARD,
      .out = ON_CARD},
     {"several threads for them", 9000, 64, 2, "clusters=4 sweeps=1 max-rounds=1 threads=3", .variables = 1},
+    {"Z on the host", 300, 5, 3, "clusters=4", .seeded = 1, .odd_ones = 1, .way = 1},
+    {"Z and base on the host", 300, 5, 3, "clusters=4 terms=yes", .odd_ones = 1, .way = 2},
+    {"Z and base on the host, damped", 300, 5, 3, "clusters=4 update=jacobi", .way = 2},
+    {"Z on the host, plain path, single", 200, 70, 3, "clusters=4 precision=single", .way = 1},
+    {"from and to the card, Z on the host", 300, 5, 3, "clusters=4", .odd_ones = 1, .in = ON_CARD, .out = ON_CARD, .way = 1},
+    {"from and to pinned memory, Z and base on the host", 300, 5, 3, "clusters=4", .odd_ones = 1, .in = PINNED, .out = PINNED,
+     .way = 2},
+    {"several pieces of rows on the host, several threads", 9000, 64, 2, "clusters=4 sweeps=1 max-rounds=1 threads=3", .way = 2},
 };
 
 /* What only gives something back, or looks for an error that others left, may fail without a word. (Of a launch that fails the
@@ -49,11 +57,21 @@ static int only_gives_back(const char *function)
 {
     static const char *const names[] = {"cudaFree",         "cudaFreeHost",         "cudaStreamDestroy",
                                         "cudaEventDestroy", "cudaGraphExecDestroy", "cudaGraphDestroy",
-                                        "cudaGetDevice",    "cudaGetLastError"};
+                                        "cudaGetDevice",    "cudaGetLastError",     "cudaHostUnregister"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], function) == 0)
             return 1;
     return 0;
+}
+
+/* What the library says that the host has left (--wrap, CMakeLists.txt); -1: not known. */
+static int64_t host_memory = -1;
+int64_t __wrap_uni_memory_left(int64_t *address_space);
+int64_t __wrap_uni_memory_left(int64_t *address_space)
+{
+    if (address_space)
+        *address_space = -1;
+    return host_memory;
 }
 
 static const char *reason_of(int error)
@@ -112,9 +130,42 @@ static void fail_at(const struct use *u, const struct got *good, long at, int er
     got_free(&g);
 }
 
+static const int64_t MUCH = 80000000000;
+
+/* Free memory of the card with which a use goes a way: between what that takes and what the one before takes. -1: no way. */
+static int64_t free_for(const struct use *u, int way)
+{
+    int64_t more = MUCH, takes = way ? use_card_bytes(u) : MUCH;
+    for (int i = 0; i < way; i++) {
+        more = takes;
+        card.set("free", more - 1);
+        takes = use_card_bytes(u);
+    }
+    card.set("free", MUCH);
+    return takes < 0 ? -1 : (more + takes) / 2 + (u->in == ON_CARD ? u->cells * u->dims * 4 : 0); /* beside the caller's own */
+}
+
+/* The same as with all on the card, which kernels reach where it lies, and a sentence says so. */
+static void check_way(const struct use *u, const struct got *good)
+{
+    static const char *const words[] = {"", "and the embedding (", "and the embedding and the assignments ("};
+    struct got all;
+    expect(u->name, "where the rows lie", card.on_host() != (u->way == 2 ? 3 : u->way), 0);
+    expect(u->name, "is told", u->way ? !strstr(good->warning, words[u->way]) || !strstr(good->warning, "PCIe") : *good->warning,
+           0);
+    if (!u->way)
+        return;
+    card.set("free", MUCH);
+    use_run(&all, u, 0);
+    expect(u->name, "the same as all on the card", !got_same(good, &all) || all.card_bytes <= good->card_bytes, 0);
+    got_free(&all);
+    card.set("free", free_for(u, u->way));
+}
+
 static void check_use(const struct use *u)
 {
     struct got good, again;
+    card.set("free", free_for(u, u->way));
     card.set("degenerate", u->degenerate);
     card.begin(0, 0);
     use_run(&good, u, 0);
@@ -131,6 +182,7 @@ static void check_use(const struct use *u)
         free(is_new);
         return;
     }
+    check_way(u, &good);
     use_run(&again, u, 0);
     expect(u->name, "the same again", !got_same(&good, &again), 0);
     got_free(&again);
@@ -144,6 +196,7 @@ static void check_use(const struct use *u)
     printf("%-50s %5ld calls from %ld places\n", u->name, calls, places);
     free(is_new);
     card.begin(0, 0);
+    card.set("free", MUCH);
     got_free(&good);
 }
 
@@ -210,6 +263,61 @@ static void check_devices(void)
     card.set("count", 1);
 }
 
+/* What neither the card nor the host can take is refused with both numbers, before anything is taken. */
+static void check_refusals(void)
+{
+    const struct use u = {"what does not fit", 300, 5, 3, "clusters=4", .variables = 1};
+    struct got g;
+    char numbers[64];
+    card.begin(0, 0);
+    int64_t least = free_for(&u, 2), of_host = free_for(&u, 1);
+    card.set("free", least / 2);
+    use_run(&g, &u, 0);
+    snprintf(numbers, sizeof numbers, "and %lld are free", (long long)(least / 2));
+    expect(u.name, "on no card", g.status != UNI_MEMORY || !strstr(g.sentence, numbers) || *card.problems(), 0);
+    got_free(&g);
+    card.set("free", of_host);
+    host_memory = 1000;
+    use_run(&g, &u, 0);
+    expect(u.name, "nor on the host",
+           g.status != UNI_MEMORY || !strstr(g.sentence, "bytes of the host's memory, and 1000 are available") ||
+               *card.problems(),
+           0);
+    got_free(&g);
+    host_memory = 1 << 30;
+    use_run(&g, &u, 0);
+    expect(u.name, "on the host", g.status != UNI_OK || card.on_host() != 1, 0);
+    got_free(&g);
+    host_memory = -1;
+    card.set("free", MUCH);
+}
+
+/* UNISONO_CUDA_MEMORY is as a smaller card. */
+static void check_limit(void)
+{
+    const struct use u = {"a limit", 300, 5, 3, "clusters=4", .variables = 1};
+    static const char *const bad[] = {"4GB", "-1", "0", "1e9"};
+    struct got g;
+    char text[32];
+    card.begin(0, 0);
+    snprintf(text, sizeof text, "%lld", (long long)free_for(&u, 2));
+    setenv("UNISONO_CUDA_MEMORY", text, 1);
+    use_run(&g, &u, 0);
+    expect(u.name, "rows on the host", g.status != UNI_OK || card.on_host() != 3, 0);
+    got_free(&g);
+    setenv("UNISONO_CUDA_MEMORY", "1000", 1);
+    use_run(&g, &u, 0);
+    expect(u.name, "too little", g.status != UNI_MEMORY || !strstr(g.sentence, "and 1000 are allowed by UNISONO_CUDA_MEMORY"), 0);
+    got_free(&g);
+    for (int i = 0; i < 4; i++) {
+        setenv("UNISONO_CUDA_MEMORY", bad[i], 1);
+        use_run(&g, &u, 0);
+        expect(bad[i], "is no number", g.status != UNI_OPTION || !strstr(g.sentence, bad[i]), 0);
+        got_free(&g);
+    }
+    unsetenv("UNISONO_CUDA_MEMORY");
+}
+
 int main(int argc, char **argv)
 {
     int opened = card_open();
@@ -225,6 +333,8 @@ int main(int argc, char **argv)
     check_shapes();
     check_memory();
     check_devices();
+    check_refusals();
+    check_limit();
     printf("%d checks, %d failed\n", checks, failures);
     return failures > 0;
 }

@@ -23,9 +23,21 @@ template <typename T> static T given(const void *const *arguments, int i)
     return value;
 }
 
+/* Is all of it on the card, or in memory of the host that kernels reach? */
+static void reachable(const void *at, int64_t bytes, int bit, const char *what)
+{
+    if (card_is_mapped(at, (size_t)bytes))
+        card_host_rows |= bit;
+    else if (card_side_of(at, (size_t)bytes, card_device()) != CARD_DEVICE)
+        card_problem("a kernel was given %s, %lld bytes, where it cannot reach it", what, (long long)bytes);
+}
+
 static uni_cuda_view view_of(const void *const *arguments)
 {
-    return given<uni_cuda_view>(arguments, 0);
+    const uni_cuda_view v = given<uni_cuda_view>(arguments, 0);
+    reachable(v.Z, v.N_all * v.Dz * (int64_t)sizeof *v.Z, 1, "Z");
+    reachable(v.base, v.N * v.Kp * (v.single ? 4 : 2), 2, "base");
+    return v;
 }
 
 static void nearest(const void *const *a, unsigned)

@@ -13,7 +13,7 @@ struct region {
     struct region *next;
     char *at, *storage; /* storage: of memory on the card */
     size_t bytes;
-    int device, on_card;
+    int device, on_card, registered, mapped; /* registered: the host's own, pinned afterwards */
 };
 
 static struct region *regions;
@@ -62,6 +62,12 @@ void *card_storage(const void *at)
     return !r ? (void *)(uintptr_t)at : r->on_card ? r->storage + ((const char *)at - r->at) : r->at + ((const char *)at - r->at);
 }
 
+int card_is_mapped(const void *at, size_t bytes)
+{
+    const struct region *r = find(at);
+    return r && !r->on_card && r->mapped && (size_t)(r->at + r->bytes - (const char *)at) >= bytes;
+}
+
 int64_t card_taken(int device)
 {
     int64_t sum = 0;
@@ -76,7 +82,9 @@ const char *card_memory_left(void)
     *left = 0;
     for (const struct region *r = regions; r && used < sizeof left - 100; r = r->next)
         used += (size_t)snprintf(left + used, sizeof left - used, "%zu bytes of %s memory were not given back\n", r->bytes,
-                                 r->on_card ? "the card's" : "pinned");
+                                 r->on_card      ? "the card's"
+                                 : r->registered ? "registered"
+                                                 : "pinned");
     return left;
 }
 
@@ -90,7 +98,8 @@ void *card_take(void *at, size_t bytes, enum card_kind_of_memory kind)
         free(r), free(storage);
         return NULL;
     }
-    *r = (struct region){regions, at, storage, bytes, card_device(), kind == CARD_OF_CARD};
+    *r = (struct region){
+        regions, at, storage, bytes, card_device(), kind == CARD_OF_CARD, kind == CARD_REGISTERED, kind != CARD_OF_CARD};
     regions = r;
     return at;
 }
@@ -113,7 +122,7 @@ int card_region(const void *at, int *device, const void **first, size_t *bytes)
 int card_give(void *at, enum card_kind_of_memory kind, const char *function)
 {
     struct region *r = find(at);
-    if (!r || r->at != at || r->on_card != (kind == CARD_OF_CARD) || !r->storage != (kind == CARD_REGISTERED)) {
+    if (!r || r->at != at || r->on_card != (kind == CARD_OF_CARD) || r->registered != (kind == CARD_REGISTERED)) {
         card_problem("%s of %p, which is nothing to be freed so", function, at);
         return 0;
     }
@@ -158,4 +167,39 @@ cudaError_t cudaFreeHost(void *at)
     if (at)
         card_give(at, CARD_OF_HOST, __func__);
     return fate;
+}
+
+/* ---- memory of the host that is pinned afterwards ------------------------------------------------------------------------ */
+
+cudaError_t cudaHostRegister(void *at, size_t bytes, unsigned flags)
+{
+    CARD_CALL;
+    for (const struct region *other = regions; other; other = other->next)
+        if ((char *)at < other->at + other->bytes && other->at < (char *)at + bytes) {
+            card_problem("memory was registered twice, or is the card's");
+            return card_says(cudaErrorInvalidValue);
+        }
+    if (!card_take(at, bytes, CARD_REGISTERED))
+        return card_says(cudaErrorMemoryAllocation);
+    regions->mapped = (flags & cudaHostRegisterMapped) != 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostUnregister(void *at)
+{
+    CARD_OPEN;
+    card_unfinished("memory was unregistered");
+    card_give(at, CARD_REGISTERED, __func__);
+    return fate;
+}
+
+cudaError_t cudaHostGetDevicePointer(void **card, void *at, unsigned flags)
+{
+    CARD_CALL;
+    if (flags || !card_is_mapped(at, 1)) {
+        card_problem("%s of memory that is not mapped", __func__);
+        return card_says(cudaErrorInvalidValue);
+    }
+    *card = at;
+    return cudaSuccess;
 }

@@ -20,7 +20,7 @@ from counts import Counts  # noqa: E402
 
 REASONS = {2: "out of memory", 719: "unspecified launch failure"}
 GIVE_BACK = {"cudaFree", "cudaFreeHost", "cudaStreamDestroy", "cudaEventDestroy", "cudaGraphExecDestroy", "cudaGraphDestroy", "cudaGetDevice",
-             "cudaGetLastError"}  # which looks for an error that others left
+             "cudaHostUnregister", "cudaGetLastError"}  # which looks for an error that others left
 SMALL = ["--clusters", "4", "--max-rounds", "2", "--threads", "1", "--block-size", "0.5"]
 IN_PLACE = ["integrate", "s.h5ad", "--batch", "batch", "--in-place", "--backend", "cuda"] + SMALL
 SCORE = ["score", "s.h5ad", "--batch", "batch", "--basis", "X_pca", "-f", "-o", "out.npy", "--backend", "cuda", "--threads", "1"]
@@ -38,8 +38,9 @@ class Program:
             with open(os.path.join(self.start, name), "w") as f:
                 f.write("old\n")
 
-    def run(self, arguments, folder, **card):
-        environment = dict(os.environ, LC_ALL="C", UNISONO_CUDA_PLUGIN=self.options.plugin, CARD_REPORT=os.path.join(folder, ".report"))
+    def run(self, arguments, folder, environment=None, **card):
+        environment = dict(os.environ, LC_ALL="C", UNISONO_CUDA_PLUGIN=self.options.plugin, CARD_REPORT=os.path.join(folder, ".report"),
+                           **(environment or {}))
         environment.update({"CARD_" + name: str(value) for name, value in card.items()})
         done = subprocess.run([self.options.program] + arguments, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, timeout=100, text=True)
@@ -148,7 +149,8 @@ def check_auto(counts, program):
         status, _, err, report = program.run(["integrate", "big.h5ad", "--batch", "batch", "--clusters", "2", "--max-rounds", "1", "--sweeps", "1", "-f", "-o", "big.npy"] +
                                              arguments, folder, **card)
         warned = [line for line in err.splitlines() if line.startswith("unisono: warning: backend cuda")]
-        right = status == 0 and "; %s (" % backend in err and not report and len(warned) == (1 if warning else 0)
+        told = sum("100000 cells need" in line and "over PCIe" in line for line in err.splitlines())
+        right = status == 0 and told == (name == "a small card") and "; %s (" % backend in err and not report and len(warned) == (1 if warning else 0)
         counts.check("auto, " + name, right and (not warning or warning in warned[0]), (status, err, report))
     one("a card", [], "cuda", None)
     one("the second of two", ["--device", "1"], "cuda", None, COUNT=2)
@@ -156,8 +158,43 @@ def check_auto(counts, program):
     one("a third of two", ["--device", "2"], "cpu", "cannot be used, so the CPU is: there is no device 2: this machine has 2", COUNT=2)
     one("an old driver", [], "cpu", "cannot be used, so the CPU is: no CUDA device can be used: CUDA driver version", FAIL_AT=1, ERROR=35)
     one("an old card", [], "cpu", "cannot be used, so the CPU is: made-up card 0", CAPABILITY=75)
+    one("a small card", [], "cuda", None, FREE=(256 << 20) + 3000000)
     one("a full card", [], "cpu", "cannot take this, so the CPU does: 100000 cells need", FREE=1000000)
     one("the CPU asked for", ["--backend", "cpu"], "cpu", None)
+    shutil.rmtree(folder)
+
+
+def check_small_card(counts, program):
+    """Cells that do not fit the card lie in the host's memory: the same file, and one sentence says so."""
+    folder = program.fresh()
+    plan = TO_FILE + ["--clusters", "100"]
+
+    def card_bytes(free):
+        status, out, err, report = program.run(plan + ["--dry-run"], folder, FREE=free)
+        numbers = [line.split()[4] for line in out.splitlines() if line.startswith("memory of the card: ")]
+        counts.check("the plan of a card with %d bytes" % free, status == 0 and len(numbers) == 1 and not report, (status, out, err, report))
+        return int(numbers[0]) if numbers else 0, out, err
+
+    def run(free, environment=None):
+        status, out, err, report = program.run(plan, folder, environment=environment, FREE=free)
+        told = [line for line in err.splitlines() if line.startswith("unisono: warning: ") and "over PCIe" in line]
+        return status, program.files(folder)["out.npy"], told, report
+
+    whole, out, err = card_bytes(80000000000)
+    good = run(80000000000)
+    counts.check("all on the card", not err and "fits: yes" in out and good[0] == 0 and not good[2], (out, err, good))
+    more = whole
+    for words in ("and the embedding (", "and the embedding and the assignments ("):
+        takes, _, err = card_bytes(more - 1)
+        free = (more + takes) // 2
+        got, limited = run(free), run(80000000000, {"UNISONO_CUDA_MEMORY": str(free)})
+        counts.check(words, takes < more and words in err and got[:2] == good[:2] and len(got[2]) == 1 and words in got[2][0] and not got[3],
+                     (more, takes, err, got))
+        counts.check("the same by UNISONO_CUDA_MEMORY", limited[:2] == good[:2] and len(limited[2]) == 1 and words in limited[2][0], limited)
+        more = takes
+    for arguments in (plan, plan + ["--dry-run"]):
+        status, _, err, report = program.run(arguments, folder, FREE=more // 2)
+        counts.check("on no card", status == 1 and "bytes of memory on the card, and %d are free" % (more // 2) in err and not report, err)
     shutil.rmtree(folder)
 
 
@@ -195,6 +232,7 @@ def main():
         check_backends(counts, program)
         check_devices(counts, program)
         check_auto(counts, program)
+        check_small_card(counts, program)
         check_failures(counts, program, IN_PLACE)
         check_failures(counts, program, TO_FILE)
         check_score(counts, program)

@@ -134,6 +134,16 @@ void card_pending(const void *at, size_t bytes, const char *what)
             }
 }
 
+void card_unfinished(const char *what)
+{
+    for (struct CUstream_st *s = streams; s; s = s->next)
+        for (const struct card_step *step = s->first; step; step = step->next)
+            if (step->kind == CARD_KERNEL) {
+                card_problem("%s while a kernel that nobody has waited for may be under way", what);
+                return;
+            }
+}
+
 const char *card_streams_left(void)
 {
     int n_streams = 0, n_events = 0, n_graphs = 0;

@@ -27,7 +27,8 @@ int card_open(void)
     return plugin && find(plugin, "card_begin", &card.begin) && find(plugin, "card_calls", &card.calls) &&
                    find(plugin, "card_is_new", &card.is_new) && find(plugin, "card_failed", &card.failed) &&
                    find(plugin, "card_problems", &card.problems) && find(plugin, "card_set", &card.set) &&
-                   find(plugin, "card_current", &card.current) && find(plugin, "card_used", &card.used)
+                   find(plugin, "card_current", &card.current) && find(plugin, "card_used", &card.used) &&
+                   find(plugin, "card_on_host", &card.on_host)
                ? 1
                : -1;
 }
@@ -125,6 +126,8 @@ static void run_library(struct got *g, struct bench *n, const struct use *u, int
     struct uni_plan plan;
     g->status = uni_plan(&plan, n->matrix.n_cells, n->matrix.n_dims, n->batch, n->variables, &n->options);
     if (!g->status)
+        g->card_bytes = plan.bytes_card;
+    if (!g->status)
         g->status = uni_open(&run, &n->matrix, n->batch, n->variables, &n->options);
     if (!g->status)
         g->status = uni_run(run);
@@ -185,9 +188,9 @@ static void run_seam(struct got *g, struct bench *n, const struct use *u)
     free(part), free(Y), free(W), free(O);
 }
 
-void use_run(struct got *g, const struct use *u, int again)
+/* Returns the starting centroids, to be freed. */
+static float *open_use(struct bench *n, const struct use *u)
 {
-    struct bench n;
     const struct shape shape = {.name = u->name,
                                 .n = u->cells,
                                 .d = u->dims,
@@ -197,28 +200,46 @@ void use_run(struct got *g, const struct use *u, int again)
                                 .cluster_sigma = u->cluster_sigma,
                                 .odd_ones = u->odd_ones,
                                 .variables = u->variables};
-    memset(g, 0, sizeof *g);
-    bench_open(&n, &shape);
-    n.options.backend = UNI_BACKEND_CUDA;
-    n.options.block_size = 0.5;
-    n.options.max_rounds = 2;
-    n.options.threads = 1;
-    n.options.tol = -1;
-    must(u->name, "options", set_options(&n.options, u->options));
-    int64_t K = n.options.n_clusters, D = u->dims;
+    bench_open(n, &shape);
+    n->options.backend = UNI_BACKEND_CUDA;
+    n->options.block_size = 0.5;
+    n->options.max_rounds = 2;
+    n->options.threads = 1;
+    n->options.tol = -1;
+    must(u->name, "options", set_options(&n->options, u->options));
+    int64_t K = n->options.n_clusters, D = u->dims;
     float *start = calloc((size_t)(K * D), sizeof *start);
     for (int64_t i = 0; i < K * D; i++)
-        start[i] = n.made.Z[i];
-    n.options.centroids = u->seeded ? NULL : start;
-    n.options.n_centroids = u->seeded ? 0 : K;
+        start[i] = n->made.Z[i];
+    n->options.centroids = u->seeded ? NULL : start;
+    n->options.n_centroids = u->seeded ? 0 : K;
     if (u->cluster_sigma && K != shape.K)
-        n.options.cluster_sigma = NULL, n.options.n_cluster_sigma = 0;
+        n->options.cluster_sigma = NULL, n->options.n_cluster_sigma = 0;
+    return start;
+}
+
+void use_run(struct got *g, const struct use *u, int again)
+{
+    struct bench n;
+    memset(g, 0, sizeof *g);
+    float *start = open_use(&n, u);
     if (u->by_level)
         run_seam(g, &n, u);
     else
         run_library(g, &n, u, again);
     free(start);
     bench_close(&n);
+}
+
+int64_t use_card_bytes(const struct use *u)
+{
+    struct bench n;
+    struct uni_plan plan;
+    float *start = open_use(&n, u);
+    int err = uni_plan(&plan, n.matrix.n_cells, n.matrix.n_dims, n.batch, n.variables, &n.options);
+    free(start);
+    bench_close(&n);
+    return err ? -1 : plan.bytes_card;
 }
 
 void got_free(struct got *g)

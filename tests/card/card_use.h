@@ -17,6 +17,7 @@ struct use {
     int degenerate; /* the card says that the ridge systems are */
     enum place in,
         out; /* where the embedding lies, and where results go; of another than PAGEABLE the caller's stream is his own */
+    int way; /* the card is too small for all: 1: Z lies on the host, 2: base too */
 };
 
 enum { ARRAYS = 8 };
@@ -25,8 +26,9 @@ struct got { /* what a use read */
     char sentence[512], backend[64], warning[512];
     void *array[ARRAYS];
     int64_t bytes[ARRAYS];
-    int mangled; /* the embedding as given is not what was given */
-    int stale;   /* a read that failed left numbers, or did not work when it was tried again */
+    int mangled;        /* the embedding as given is not what was given */
+    int stale;          /* a read that failed left numbers, or did not work when it was tried again */
+    int64_t card_bytes; /* as the plan says */
 };
 
 /* The stand-in's own functions, from the plugin that UNISONO_CUDA_PLUGIN names. */
@@ -36,13 +38,15 @@ struct card {
     int (*is_new)(long call);
     const char *(*failed)(void), *(*problems)(void);
     void (*set)(const char *, long long);
-    int (*current)(void), (*used)(int);
+    int (*current)(void), (*used)(int), (*on_host)(void);
 };
 extern struct card card;
 int card_open(void); /* 0: none is named; -1: it cannot be used, which is a failure */
 
 /* again: a read that fails is tried once more. */
 void use_run(struct got *, const struct use *, int again);
+/* The card's memory that the plan of a use says it takes; -1: it is refused. */
+int64_t use_card_bytes(const struct use *);
 void got_free(struct got *);
 int got_same(const struct got *, const struct got *);
 

@@ -25,10 +25,11 @@ static int open_rows(struct uni_backend *b, const struct uni_problem *p, const s
     return Z ? UNI_OK : UNI_MEMORY;
 }
 
-static int64_t bytes(const struct uni_problem *p, const int64_t *group_cells)
+static int bytes(const struct uni_problem *p, const int64_t *group_cells, struct uni_takes *takes)
 {
     (void)group_cells;
-    return p->N_all * p->D * 4;
+    *takes = (struct uni_takes){.host = p->N_all * p->D * 4};
+    return UNI_OK;
 }
 
 static int assign(struct uni_backend *b, double *O, struct uni_fit *fit, const struct uni_shift *shift, const float *Y)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The CUDA backend on a card: every operation beside plain loops in double and beside the CPU backend, then whole runs.
  *
- * P08 (a million cells), P10 (any dims, arrays that begin anywhere), P61, P69 (the same bytes ten times), P85 of docs/user-pain-status.md.
+ * P08 (a million cells), P10 (any dims, arrays that begin anywhere), P61, P69 (the same bytes ten times), P85 of
+ * docs/user-pain-status.md.
  *
  *     check_cuda [cells]        only operations, on problems of so many cells at most: for compute-sanitizer
  *
@@ -93,6 +94,18 @@ static const struct shape placed[] = {
     {"places, 700k x 50", 700000, 50, 100, 10, .skew = 1},
 };
 
+static const struct shape small_cards[] = {
+    {"small card, 100k", 100000, 50, 100, 10, .skew = 2},
+    {"small card, 100k, damped", 100000, 50, 100, 10, .skew = 2, .damped = 3},
+    {"small card, 50k, 1000 levels, single", 50000, 50, 100, 1000, .skew = 2, .single = 1},
+    {"small card, 20k x 31, cells without a label", 20000, 31, 77, 20, .skew = 2, .odd_ones = 1},
+    {"small card, 20k x 80, 150 clusters", 20000, 80, 150, 5, .skew = 2},
+    {"small card, 20k x 80, 150 clusters, damped", 20000, 80, 150, 5, .skew = 2, .damped = 3},
+    {"small card, 60k, three variables", 60000, 50, 100, 50, .skew = 2, .variables = 3},
+    {"small card, 1M", 1000000, 50, 100, 10, .skew = 2},
+    {"small card, 1M, damped", 1000000, 50, 100, 10, .skew = 2, .damped = 3},
+};
+
 static const struct {
     struct shape shape;
     int64_t sample;
@@ -134,6 +147,8 @@ int main(int argc, char **argv)
             check_whole(&whole[i], whole[i].n < 1000000 ? 5 : 3);
         for (size_t i = 0; i < sizeof again / sizeof *again; i++)
             check_same_bytes(&again[i], again[i].damped || again[i].variables ? 4 : 10);
+        for (size_t i = 0; i < sizeof small_cards / sizeof *small_cards; i++)
+            check_ways(&small_cards[i]);
     }
     printf("%d checks, %d failed\n", checks, failures);
     return failures > 0;

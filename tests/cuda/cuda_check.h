@@ -49,6 +49,8 @@ void check_nearest(int64_t d, int64_t K);
 void check_whole(const struct shape *, int64_t rounds);
 void check_closed_form(int single, int damped);
 void check_same_bytes(const struct shape *, int times);
+/* A card too small for all: with Z, and with Z and base in the host's memory, the same bytes. */
+void check_ways(const struct shape *);
 /* LISI of `sample` cells, 0: all, beside the CPU's. */
 void check_neighbours(const struct shape *, int64_t sample, double perplexity);
 

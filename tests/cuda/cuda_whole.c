@@ -113,3 +113,46 @@ void check_same_bytes(const struct shape *s, int times)
     free(first);
     bench_close(&n);
 }
+
+/* Free memory of the card for each of the three ways: between what one and the next take. */
+static void limits_of(int64_t limit[3], const struct bench *n)
+{
+    struct uni_plan plan;
+    struct uni_options o = n->options;
+    int64_t takes[3];
+    char text[32];
+    o.backend = UNI_BACKEND_CUDA;
+    for (int i = 0; i < 3; i++) {
+        must("a small card", "plan", uni_plan(&plan, n->made.n, n->made.d, n->batch, n->variables, &o));
+        takes[i] = plan.bytes_card;
+        limit[i] = i == 0 ? takes[0] : (takes[i - 1] + takes[i]) / 2;
+        expect("a small card", "less of the card", i > 0 && takes[i] >= takes[i - 1], 0);
+        expect("a small card", "is told", (i > 0) != (strstr(plan.note, "PCIe") != NULL), 0);
+        snprintf(text, sizeof text, "%lld", (long long)takes[i] - 1);
+        setenv("UNISONO_CUDA_MEMORY", text, 1);
+    }
+    expect("a small card", "is refused", uni_plan(&plan, n->made.n, n->made.d, n->batch, n->variables, &o) != UNI_MEMORY, 0);
+    unsetenv("UNISONO_CUDA_MEMORY");
+}
+
+void check_ways(const struct shape *s)
+{
+    struct bench n;
+    char text[32];
+    double objective, other;
+    int64_t limit[3];
+    bench_open(&n, s);
+    limits_of(limit, &n);
+    double *first = run_whole(&n, UNI_BACKEND_CUDA, 5, NULL, NULL, &objective);
+    for (int i = 1; i < 3; i++) {
+        snprintf(text, sizeof text, "%lld", (long long)limit[i]);
+        setenv("UNISONO_CUDA_MEMORY", text, 1);
+        double *again = run_whole(&n, UNI_BACKEND_CUDA, 5, NULL, NULL, &other);
+        expect(s->name, i == 1 ? "Z on the host, same bytes" : "Z and base on the host, same bytes",
+               memcmp(first, again, (size_t)(s->n * s->d) * 8) != 0 || memcmp(&objective, &other, 8) != 0, 0);
+        free(again);
+    }
+    unsetenv("UNISONO_CUDA_MEMORY");
+    free(first);
+    bench_close(&n);
+}

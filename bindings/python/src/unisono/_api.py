@@ -297,7 +297,11 @@ harmonize.__doc__ = inspect.cleandoc(harmonize.__doc__ or "").replace(
 
 
 class Plan(NamedTuple):
-    """What a run would take; ``bytes``: at most, the caller's own arrays not counted."""
+    """What a run would take; ``bytes``: at most, the caller's own arrays not counted.
+
+    ``bytes_card``: beside these, of a card's memory. ``note``: a sentence where a card is used and
+    not all fits it: what lies in the machine's memory instead, and what that costs; else "".
+    """
 
     n_cells: int
     n_dims: int
@@ -306,6 +310,8 @@ class Plan(NamedTuple):
     bytes: int
     threads: int
     backend: str
+    bytes_card: int
+    note: str
 
 
 def _plan_of(n_cells: int, n_dims: int, variables: list[Variable], settings: Settings) -> Plan:
@@ -317,7 +323,15 @@ def _plan_of(n_cells: int, n_dims: int, variables: list[Variable], settings: Set
         )
     )
     return Plan(
-        p.n_cells, p.n_dims, p.n_levels, p.n_clusters, p.bytes, p.threads, _c.text(p.backend)
+        p.n_cells,
+        p.n_dims,
+        p.n_levels,
+        p.n_clusters,
+        p.bytes,
+        p.threads,
+        _c.text(p.backend),
+        p.bytes_card,
+        _c.text(p.note),
     )
 
 

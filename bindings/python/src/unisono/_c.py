@@ -191,9 +191,11 @@ class Plan(ctypes.Structure):
         ("n_levels", c_int64),
         ("n_clusters", c_int64),
         ("bytes", c_int64),
+        ("bytes_card", c_int64),
         ("bytes_open", c_int64),
         ("threads", c_int64),
         ("backend", c_char_p),
+        ("note", c_char * 320),
     ]
 
 
@@ -232,6 +234,7 @@ class Summary(ctypes.Structure):
         ("n_clusters", c_int64),
         ("n_variables", c_int64),
         ("bytes", c_int64),
+        ("bytes_card", c_int64),
         ("threads", c_int64),
         ("backend", c_char_p),
         ("reason", c_int),

@@ -80,8 +80,8 @@ class Result:
         Time per stage.
     parameters
         Every option as text, the defaults included.
-    version, backend, threads, bytes
-        Of the library, what computed, and the memory it took.
+    version, backend, threads, bytes, bytes_card
+        Of the library, what computed, and the memory it took: of the machine, and of a card.
     """
 
     n_cells: int
@@ -123,7 +123,8 @@ class Result:
         self.converged = report.reason == _c.Reason.CONVERGED
         self.reason = report.reason_text
         self.warnings, self.seconds = report.warnings, report.seconds
-        self.backend, self.threads, self.bytes = report.backend, report.threads, report.bytes
+        self.backend, self.threads = report.backend, report.threads
+        self.bytes, self.bytes_card = report.bytes, report.bytes_card
 
     def _read(self, what: _c.Array) -> np.ndarray:
         if self._run is None:

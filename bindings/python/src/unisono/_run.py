@@ -69,6 +69,7 @@ class Report(NamedTuple):
     backend: str
     threads: int
     bytes: int
+    bytes_card: int
     reason: _c.Reason
     reason_text: str
     rounds: list[dict[str, Any]]
@@ -151,6 +152,7 @@ class Run:
             backend=_c.text(s.backend),
             threads=s.threads,
             bytes=s.bytes,
+            bytes_card=s.bytes_card,
             reason=_c.Reason(s.reason),
             reason_text=_c.text(s.reason_text),
             rounds=[_dict_of(s.rounds[i]) for i in range(s.n_rounds)],
