@@ -231,17 +231,32 @@ int uni_matrix_warn(const struct uni_problem *p, const struct uni_matrix *plain,
     return err;
 }
 
+/* The first byte, and how many to the last; 0: there are no such sizes. */
+static int find_extent(const struct uni_matrix *m, const char **first, int64_t *bytes)
+{
+    int64_t down, along, low;
+    if (__builtin_mul_overflow(m->n_cells - 1, m->row_stride, &down) ||
+        __builtin_mul_overflow(m->n_dims - 1, m->col_stride, &along) || down == INT64_MIN || along == INT64_MIN ||
+        __builtin_add_overflow(down < 0 ? down : 0, along < 0 ? along : 0, &low) ||
+        __builtin_add_overflow(down < 0 ? -down : down, along < 0 ? -along : along, bytes) ||
+        __builtin_add_overflow(*bytes, (int64_t)(m->dtype == UNI_FLOAT64 ? 8 : 4), bytes))
+        return 0;
+    *first = (const char *)m->data + low;
+    return 1;
+}
+
 enum uni_where uni_matrix_where(const struct uni_matrix *m, int64_t *device)
 {
-    int64_t down, along, low, bytes;
-    const int64_t size = m->dtype == UNI_FLOAT64 ? 8 : 4;
-    *device = 0;
-    if (m->n_cells < 1 || m->n_dims < 1 || __builtin_mul_overflow(m->n_cells - 1, m->row_stride, &down) ||
-        __builtin_mul_overflow(m->n_dims - 1, m->col_stride, &along) ||
-        __builtin_add_overflow(down < 0 ? down : 0, along < 0 ? along : 0, &low) ||
-        __builtin_add_overflow(down < 0 ? -down : down, along < 0 ? -along : along, &bytes) || bytes > INT64_MAX - size)
-        return UNI_PAGEABLE;
-    return uni_where_is((const char *)m->data + low, bytes + size, device);
+    int64_t bytes, other;
+    const char *first;
+    const enum uni_where begins = uni_where_is(m->data, 1, device);
+    if (begins == UNI_PAGEABLE || begins == UNI_UNSAID)
+        return begins;
+    const int sized = m->n_cells > 0 && m->n_dims > 0 && find_extent(m, &first, &bytes);
+    const enum uni_where all = sized ? uni_where_is(first, bytes, &other) : UNI_TORN;
+    if (all == begins || all == UNI_UNSAID)
+        return all;
+    return begins == UNI_PINNED ? UNI_PAGEABLE : UNI_TORN; /* what is pinned in part is this machine's all the same */
 }
 
 int uni_matrix_plain(const struct uni_matrix *given, struct uni_matrix *plain)

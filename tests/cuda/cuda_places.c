@@ -2,6 +2,7 @@
 /* The embedding and the result in every kind of memory, in every layout: the same bytes as from and to plain memory; the same
    sentences; in the order of the caller's stream. */
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,7 +134,10 @@ static void check_layout(const struct shape *s, const struct bench *n, const str
         free(l.bytes);
         return;
     }
+    static const enum uni_where wheres[] = {UNI_PAGEABLE, UNI_ON_CARD, UNI_PINNED, UNI_PINNED, UNI_MANAGED};
+    int64_t device;
     int sound = there && caller_copy_to(in, there, l.bytes, l.size);
+    expect(s->name, "the driver says where", sound && uni_where_is(there, l.size, &device) != wheres[in], 0);
     l.matrix.data = there + (uintptr_t)l.matrix.data;
     sound = sound && run_on(&got, n, &l.matrix, out, offset, NULL);
     compare(s, good, &got, sound, words);
@@ -180,6 +184,23 @@ static void refused(const struct shape *s, const struct bench *n, const struct u
     uni_close(h);
 }
 
+/* In a thread that has never used the card. */
+struct fresh {
+    const struct shape *s;
+    const struct bench *n;
+    const struct uni_matrix *m;
+};
+
+static void *run_fresh(void *context)
+{
+    const struct fresh *f = context;
+    refused(f->s, f->n, f->m, UNI_BACKEND_CPU, "which the processors cannot read");
+    struct results got;
+    must(f->s->name, "in a thread of its own", !run_on(&got, f->n, f->m, PAGEABLE, 0, NULL));
+    free_results(&got);
+    return NULL;
+}
+
 /* What cannot be done ends with a sentence. */
 static void check_refusals(const struct shape *s, struct bench *n)
 {
@@ -191,8 +212,14 @@ static void check_refusals(const struct shape *s, struct bench *n)
     void *there = caller_take(ON_CARD, bytes);
     must(s->name, "copy", !there || !caller_copy_to(ON_CARD, there, n->made.Z, bytes));
     m.data = there;
-    refused(s, n, &m, UNI_BACKEND_CPU, "which the processors cannot read");
+    pthread_t thread;
+    struct fresh fresh = {s, n, &m};
+    must(s->name, "a thread", pthread_create(&thread, NULL, run_fresh, &fresh) || pthread_join(thread, NULL));
     m.row_stride = (int64_t)1 << 44;
+    refused(s, n, &m, UNI_BACKEND_CUDA, "does not end there");
+    m.row_stride = -m.row_stride;
+    refused(s, n, &m, UNI_BACKEND_CUDA, "does not end there");
+    m.row_stride = INT64_MAX;
     refused(s, n, &m, UNI_BACKEND_CUDA, "does not end there");
     m.row_stride = n->matrix.row_stride;
     memcpy(batch, n->batch, sizeof batch);
