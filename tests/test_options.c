@@ -441,6 +441,9 @@ static void a_plan_says_what_the_run_has(void **state)
     assert_int_equal(plan.n_levels, p.summary->n_levels);
     assert_int_equal(plan.n_clusters, p.summary->n_clusters);
     assert_int_equal(plan.bytes, p.summary->bytes);
+    assert_int_equal(plan.bytes_card, 0);
+    assert_int_equal(p.summary->bytes_card, 0);
+    assert_string_equal(plan.note, "");
     assert_int_equal(plan.threads, 2);
     options.precision = UNI_SINGLE; /* 2 more bytes per cell and cluster, padding apart */
     assert_int_equal(uni_plan(&bigger, data.n, data.d, &batch, 1, &options), UNI_OK);

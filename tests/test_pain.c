@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <math.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* What a run of n cells in n_levels levels would take, all cells but the first in one level. */
 static struct uni_plan plan_of(int64_t n, int64_t d, int64_t n_clusters, int64_t n_levels)
@@ -256,10 +257,32 @@ static void p87_precisions_agree(void **state)
     made_free(&data);
 }
 
+static void p02_what_is_left_is_the_least_of_what_there_is(void **state)
+{
+    (void)state;
+    struct rlimit before, limited;
+    int64_t space, left = uni_memory_left(NULL);
+    const int64_t much = (int64_t)1 << 46; /* more than a sanitizer takes of it */
+    assert_true(left == -1 || left > 0);
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    limited = before;
+    if (before.rlim_cur != RLIM_INFINITY)
+        return;
+    (void)uni_memory_left(&space);
+    assert_int_equal(space, -1);
+    limited.rlim_cur = (rlim_t)much;
+    assert_int_equal(setrlimit(RLIMIT_AS, &limited), 0);
+    left = uni_memory_left(&space);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_in_range(space, 1, much - 1); /* what is used already counts */
+    assert_in_range(left, 1, space);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(p01_p02_memory_is_predicted_and_linear_in_cells),
+        cmocka_unit_test(p02_what_is_left_is_the_least_of_what_there_is),
         cmocka_unit_test(p04_a_level_per_cell_is_refused_before_anything_is_allocated),
         cmocka_unit_test(p07_memory_is_linear_in_levels),
         cmocka_unit_test(p11_counts_beyond_32_bits),

@@ -135,6 +135,7 @@ def test_p01_plan(labels):
     plan = unisono.plan(40, np.arange(100_000) % 10, clusters=100)
     assert (plan.n_cells, plan.n_dims, plan.n_levels, plan.n_clusters) == (100_000, 40, 10, 100)
     assert 0.3 * 100_000 * 500 < plan.bytes < 1e9 and plan.backend == "cpu"
+    assert plan.bytes_card == 0 and plan.note == ""
     with pytest.raises(ValueError, match="theta"):
         unisono.plan(3, labels, theta=-1)
 
