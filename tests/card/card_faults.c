@@ -241,6 +241,22 @@ static void check_memory(void)
     }
 }
 
+/* So many rows that every buffer is used again, in and out: what was in it must have gone. */
+static void check_turns(void)
+{
+    struct use use = {"many rows", 600000, 2, 3, "clusters=2 sweeps=1 max-rounds=1 threads=1", .odd_ones = 1};
+    struct got plain, placed;
+    card.begin(0, 0);
+    use_run(&plain, &use, 0);
+    use.in = use.out = ON_CARD;
+    use_run(&placed, &use, 0);
+    must(use.name, "from plain memory", plain.status);
+    must(use.name, "from and to the card", placed.status);
+    expect(use.name, "the same", placed.mangled || *card.problems() || !got_same(&plain, &placed), 0);
+    got_free(&plain);
+    got_free(&placed);
+}
+
 /* On the second of two cards: nothing is made on the first, and a thread that uses it goes on with it. */
 static void check_devices(void)
 {
@@ -332,6 +348,7 @@ int main(int argc, char **argv)
             check_use(&uses[i]);
     check_shapes();
     check_memory();
+    check_turns();
     check_devices();
     check_refusals();
     check_limit();

@@ -91,7 +91,7 @@ static const struct shape placed[] = {
     {"places, d 20", 1000, 20, 30, 3, .skew = 1},
     {"places, d 50", 3000, 50, 100, 10, .skew = 1, .variables = 2},
     {"places, d 70, single", 1000, 70, 40, 3, .single = 1, .odd_ones = 1},
-    {"places, 700k x 50", 700000, 50, 100, 10, .skew = 1},
+    {"places, 1.3M x 3", 1300000, 3, 5, 10, .skew = 1},
 };
 
 static const struct shape small_cards[] = {
