@@ -56,16 +56,16 @@ static double moved_in_round(const struct uni_cuda *c)
     return 2 * (double)Z_pages(c) + (double)(c->p->sweeps + 3) * (double)base_pages(c);
 }
 
-static void describe(const struct uni_cuda *c, int64_t room, int64_t all, struct uni_takes *takes)
+static void describe(const struct uni_cuda *c, int64_t all, int64_t room, const char *is, struct uni_takes *takes)
 {
     *takes->note = 0;
     if (c->way == ROWS_ON_CARD)
         return;
     snprintf(takes->note, sizeof takes->note,
-             "%lld cells need %.3g GB of the card's memory, which has %.3g: %.3g GB lie on the card, and %s (%.3g GB) in the "
-             "host's memory; "
+             "%lld cells need %.3g GB of memory on the card, and %.3g are %s: %.3g GB lie there, and %s (%.3g GB) in the host's "
+             "memory; "
              "each round moves %.3g GB over PCIe, which is slower",
-             (long long)c->p->N_all, (double)all / 1e9, (double)room / 1e9, (double)takes->card / 1e9,
+             (long long)c->p->N_all, (double)all / 1e9, (double)room / 1e9, is, (double)takes->card / 1e9,
              c->way == Z_ON_HOST ? "the embedding" : "the embedding and the assignments", (double)takes->host / 1e9,
              moved_in_round(c) / 1e9);
 }
@@ -86,7 +86,7 @@ int uni_cuda_choose(struct uni_cuda *c, const int64_t bytes[WAYS], struct uni_ta
             (long long)c->p->N_all, (long long)bytes[c->way], (long long)room, is));
     takes->card = bytes[c->way];
     takes->host = (int64_t)(Z_pages(c) + base_pages(c));
-    describe(c, room, bytes[ROWS_ON_CARD], takes);
+    describe(c, bytes[ROWS_ON_CARD], room, is, takes);
 done:
     return err;
 }
