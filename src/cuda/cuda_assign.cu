@@ -3,7 +3,7 @@
    memory in registers: R from base and P, z = normalise(Z - R W), base = softmax(-2 (1 - z.Y) / sigma). Products are of halves,
    each factor split in two (hi hi + hi lo + lo hi): some 22 bits. With `out` the pass stops at Z - R W: what is read in the end.
  */
-#include "cuda_rows.cuh"
+#include "cuda_assign.cuh"
 
 enum { WARPS = 12 };
 
@@ -95,78 +95,6 @@ __device__ __forceinline__ void subtract(float (&z)[DT][4], const float *Z, cons
     }
 }
 
-/* Unit length, times Z_SCALE; a row of zeros stays. Squares may over- or underflow: then the row is scaled by its largest entry
- * first. */
-template <int DT> __device__ __forceinline__ void normalise(float (&z)[DT][4])
-{
-#pragma unroll
-    for (int h = 0; h < 4; h += 2) {
-        float squares = 0;
-#pragma unroll
-        for (int j = 0; j < DT; j++)
-            squares += z[j][h] * z[j][h] + z[j][h + 1] * z[j][h + 1];
-        squares = quad_sum(squares);
-        if (__any_sync(~0u, !(squares > 1e-30f && squares < 1e30f))) {
-            float most = 0;
-#pragma unroll
-            for (int j = 0; j < DT; j++)
-                most = fmaxf(most, fmaxf(fabsf(z[j][h]), fabsf(z[j][h + 1])));
-            most = quad_most(most);
-            squares = 0;
-#pragma unroll
-            for (int j = 0; j < DT; j++) {
-                z[j][h] = most > 0 ? z[j][h] / most : 0, z[j][h + 1] = most > 0 ? z[j][h + 1] / most : 0;
-                squares += z[j][h] * z[j][h] + z[j][h + 1] * z[j][h + 1];
-            }
-            squares = quad_sum(squares);
-        }
-        float scale = squares > 0 ? Z_SCALE / sqrtf(squares) : 0;
-#pragma unroll
-        for (int j = 0; j < DT; j++)
-            z[j][h] *= scale, z[j][h + 1] *= scale;
-    }
-}
-
-/* Both parts of the objective for R = base of one row: base = e f, dist = -sigma (ln base + L). */
-template <int KT>
-__device__ __forceinline__ void fit_of_row(double *fit, const float (&e)[KT][4], const float *sigma, int Kp, int t, int h,
-                                           float f, float L, bool valid)
-{
-    float weights = 0, entropy = 0;
-#pragma unroll
-    for (int j = 0; j < KT; j++) {
-        int k = assign_column(KT, j, 2 * t);
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            float b = e[j][h + i] * f, weight = k + i < Kp ? sigma[k + i] * b : 0;
-            weights += weight;
-            entropy += b > 1e-37f ? weight * __logf(b) : 0;
-        }
-    }
-    if (valid) {
-        fit[0] -= (double)entropy + (double)weights * (double)L;
-        fit[1] += (double)entropy;
-    }
-}
-
-template <int KT> __device__ void flush(const uni_cuda_view &v, int piece, float (&sum)[KT][2], int g, int t)
-{
-    long long *M = v.M[0] + (int64_t)piece * v.Kp;
-#pragma unroll
-    for (int j = 0; j < KT; j++)
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            float x = sum[j][i];
-            x += __shfl_xor_sync(~0u, x, 4);
-            x += __shfl_xor_sync(~0u, x, 8);
-            x += __shfl_xor_sync(~0u, x, 16);
-            int k = assign_column(KT, j, 2 * t + i);
-            if (g == (j & 7) && k < v.K)
-                add_exact(M + k, __double2ll_rn((double)x * MASS_SCALE));
-            sum[j][i] = 0;
-        }
-}
-
 struct pass {
     uint32_t from, to;
     int corrected, fit;
@@ -190,52 +118,6 @@ __device__ __forceinline__ void put_out(const float (&z)[DT][4], const pass &p, 
             if (high && d < D)
                 second[d] = z[j][2 + i];
         }
-}
-
-/* base of z's rows, L, and the sums of base. */
-template <int KT, int DT, int SINGLE>
-__device__ __forceinline__ void make_base(const uni_cuda_view &v, const pass &p, uint32_t row, const float (&z)[DT][4],
-                                          const uint4 *Y, const float2 *logit, float (&sum)[KT][2], double *fit, int lane,
-                                          bool low, bool high)
-{
-    int g = lane / 4, t = lane % 4;
-    float e[KT][4], most0 = -1e30f, most1 = -1e30f, mass0 = 0, mass1 = 0;
-#pragma unroll
-    for (int j = 0; j < KT; j++)
-        e[j][0] = e[j][1] = e[j][2] = e[j][3] = 0;
-    product<DT, KT>(e, z, Y, lane);
-#pragma unroll
-    for (int j = 0; j < KT; j++) {
-        float4 l = *(const float4 *)(logit + 8 * j + 2 * t);
-        e[j][0] = e[j][0] * l.x + l.y, e[j][1] = e[j][1] * l.z + l.w, e[j][2] = e[j][2] * l.x + l.y,
-        e[j][3] = e[j][3] * l.z + l.w;
-        most0 = fmaxf(most0, fmaxf(e[j][0], e[j][1]));
-        most1 = fmaxf(most1, fmaxf(e[j][2], e[j][3]));
-    }
-    most0 = quad_most(most0), most1 = quad_most(most1);
-#pragma unroll
-    for (int j = 0; j < KT; j++) {
-        e[j][0] = exp2_below(e[j][0] - most0), e[j][1] = exp2_below(e[j][1] - most0);
-        e[j][2] = exp2_below(e[j][2] - most1), e[j][3] = exp2_below(e[j][3] - most1);
-        mass0 += e[j][0] + e[j][1];
-        mass1 += e[j][2] + e[j][3];
-    }
-    mass0 = quad_sum(mass0), mass1 = quad_sum(mass1);
-    float f0 = low ? 1 / mass0 : 0, f1 = high ? 1 / mass1 : 0;
-#pragma unroll
-    for (int j = 0; j < KT; j++)
-        sum[j][0] += e[j][0] * f0 + e[j][2] * f1, sum[j][1] += e[j][1] * f0 + e[j][3] * f1;
-    put_rows<KT, SINGLE>(e, (char *)v.base + (int64_t)row * v.Kp * (SINGLE ? 4 : 2), v.Kp, g, t, low, high, f0 * BASE_SCALE,
-                         f1 * BASE_SCALE);
-    float L0 = logf(mass0) + most0 * LN_2, L1 = logf(mass1) + most1 * LN_2;
-    if (t == 0 && low)
-        v.L[row + g] = L0;
-    if (t == 0 && high)
-        v.L[row + g + 8] = L1;
-    if (p.fit) {
-        fit_of_row<KT>(fit, e, v.sigma, v.Kp, t, 0, f0, L0, low);
-        fit_of_row<KT>(fit, e, v.sigma, v.Kp, t, 2, f1, L1, high);
-    }
 }
 
 /* A warp's tiles of one group, one after another; the next one's rows come while this one is worked on. */
@@ -283,7 +165,12 @@ __device__ __forceinline__ void warp_tiles(const uni_cuda_view &v, const pass &p
             continue;
         }
         normalise<DT>(z);
-        make_base<KT, DT, SINGLE>(v, p, tile.row, z, Y, logit, sum, fit, lane, low, high);
+        float e[KT][4];
+#pragma unroll
+        for (int j = 0; j < KT; j++)
+            e[j][0] = e[j][1] = e[j][2] = e[j][3] = 0;
+        product<DT, KT>(e, z, Y, lane);
+        make_base<KT, SINGLE>(v, p.fit, true, tile.row, e, logit, sum, fit, lane, low, high);
     }
 }
 

@@ -48,19 +48,38 @@ size_t uni_cuda_W_bytes(const struct uni_cuda *c)
     return (size_t)((c->v.V > 1 ? c->p->B : c->p->G) * c->p->K * c->p->D) * sizeof(float);
 }
 
-static int take_shift(struct uni_cuda *c, const struct uni_shift *shift)
+enum { NOT_PACKED, FRAGMENTS, ROWS }; /* W_fragments: of assign_fast; of hopper_assign */
+
+static int layout_of_assign(const struct uni_cuda *c)
+{
+    return c->hopper ? ROWS : FRAGMENTS;
+}
+
+static int pack_W(struct uni_cuda *c, const float *W, int layout)
+{
+    int err = layout == ROWS ? uni_cuda_hopper_pack_W(c, W, c->stream) : uni_cuda_pack_W(c, W, c->stream);
+    c->packed = err ? (int)NOT_PACKED : layout;
+    return err;
+}
+
+static int pack_Y(const struct uni_cuda *c)
+{
+    return c->hopper    ? uni_cuda_hopper_pack_Y(c, c->stream)
+           : c->fast.kt ? uni_cuda_pack_Y(c, c->stream)
+                        : uni_cuda_turn_Y(c, c->stream);
+}
+
+static int take_shift(struct uni_cuda *c, const struct uni_shift *shift, int layout)
 {
     int err = 0;
     const float *W = shift ? shift->W : NULL;
     c->step = shift ? (float)shift->step : 1;
     if (W && W != UNI_KEPT) {
         TRY(CUDA(cudaMemcpyAsync(c->v.W[c->W_now], W, uni_cuda_W_bytes(c), cudaMemcpyHostToDevice, c->stream)));
-        c->packed = 0;
+        c->packed = NOT_PACKED;
     }
-    if (W && c->fast.kt && !c->packed) {
-        TRY(uni_cuda_pack_W(c, c->v.W[c->W_now], c->stream));
-        c->packed = 1;
-    }
+    if (W && c->fast.kt && c->packed != layout)
+        TRY(pack_W(c, c->v.W[c->W_now], layout));
 done:
     return err;
 }
@@ -76,7 +95,19 @@ static int take_Y(struct uni_cuda *c, const float *Y)
     TRY(CUDA(cudaStreamSynchronize(c->stream))); /* an earlier copy may still read there */
     memcpy(pinned, Y, bytes);
     TRY(CUDA(cudaMemcpyAsync(c->v.Y, pinned, bytes, cudaMemcpyHostToDevice, c->stream)));
-    TRY(c->fast.kt ? uni_cuda_pack_Y(c, c->stream) : uni_cuda_turn_Y(c, c->stream));
+    TRY(pack_Y(c));
+done:
+    return err;
+}
+
+/* What the passes of the warpgroups divide by. */
+static int know_scales(struct uni_cuda *c)
+{
+    int err = 0;
+    if (!c->hopper || c->v.damped || c->scales_known)
+        return UNI_OK;
+    TRY(uni_cuda_row_scales(c, c->stream));
+    c->scales_known = 1;
 done:
     return err;
 }
@@ -99,12 +130,16 @@ static int cuda_assign(struct uni_backend *b, double *O, struct uni_fit *fit, co
     pass.fit = fit != NULL;
     int blocks = c->fast.kt ? c->cores : 2 * c->cores;
     TRY(begin(c, &visit));
-    TRY(take_shift(c, shift));
+    TRY(take_shift(c, shift, layout_of_assign(c)));
     TRY(take_Y(c, Y));
     TRY(clear_tables(c));
     c->parity = 0;
-    TRY(c->fast.kt ? uni_cuda_assign_fast(c, &pass, blocks, c->stream) : uni_cuda_assign_plain(c, &pass, blocks, c->stream));
-    c->sweeps = c->moments_made = 0;
+    if (shift)
+        TRY(know_scales(c));
+    TRY(c->hopper    ? uni_cuda_hopper_assign(c, &pass, c->stream)
+        : c->fast.kt ? uni_cuda_assign_fast(c, &pass, blocks, c->stream)
+                     : uni_cuda_assign_plain(c, &pass, blocks, c->stream));
+    c->sweeps = c->moments_made = c->scales_known = 0;
     c->v.recipe.n = 1;
     c->v.recipe.share[0] = 1;
     TRY(uni_cuda_start_tables(c, c->stream));
@@ -124,7 +159,10 @@ static int make_moments(struct uni_cuda *c, int fit)
     if (c->moments_made)
         return UNI_OK;
     TRY(CUDA(cudaMemsetAsync(c->v.S, 0, (size_t)(c->p->G * c->p->K * c->p->D) * sizeof *c->v.S, c->stream)));
-    TRY(c->fast.kt ? uni_cuda_moments_fast(c, fit, c->stream) : uni_cuda_moments_plain(c, c->stream));
+    TRY(know_scales(c));
+    TRY(c->hopper    ? uni_cuda_hopper_moments(c, fit, c->stream)
+        : c->fast.kt ? uni_cuda_moments_fast(c, fit, c->stream)
+                     : uni_cuda_moments_plain(c, c->stream));
     c->moments_made = 1;
 done:
     return err;
@@ -140,7 +178,7 @@ static int damped_sweep(struct uni_cuda *c, int fit, int64_t sweeps, int terms)
     else if (fit)
         TRY(uni_cuda_damped_fit(c, terms, c->stream));
     TRY(uni_cuda_end_tables(c,
-                            with_moments ? uni_cuda_moments_blocks(c)
+                            with_moments ? (c->hopper ? uni_cuda_hopper_moments_blocks(c) : uni_cuda_moments_blocks(c))
                             : fit        ? uni_cuda_fit_blocks(c)
                                          : 0,
                             !with_moments, 0, c->stream));
@@ -160,6 +198,7 @@ static int cuda_sweep(struct uni_backend *b, double *O, struct uni_fit *fit, int
         TRY(damped_sweep(c, fit != NULL, sweeps, terms));
     } else {
         TRY(uni_cuda_sweeps(c, sweeps, !fit ? 0 : c->one_sigma ? 1 : 2));
+        c->scales_known = fit && sweeps > 0;
         if (fit && terms)
             TRY(uni_cuda_entropy(c, c->stream));
         TRY(uni_cuda_end_tables(c, fit ? c->v.Q * c->v.grid : 0, 0, terms, c->stream));
@@ -215,12 +254,9 @@ static int prepare_assign(struct uni_cuda *c)
 {
     int err = 0;
     c->Y_known = 0;
-    if (c->fast.kt) {
-        TRY(uni_cuda_pack_W(c, c->v.W[c->W_now ^ 1], c->stream));
-        TRY(uni_cuda_pack_Y(c, c->stream));
-    } else {
-        TRY(uni_cuda_turn_Y(c, c->stream));
-    }
+    if (c->fast.kt)
+        TRY(pack_W(c, c->v.W[c->W_now ^ 1], layout_of_assign(c)));
+    TRY(pack_Y(c));
 done:
     return err;
 }
@@ -247,7 +283,7 @@ static int cuda_solve(struct uni_backend *b, struct uni_ridge *ridge, float *Y, 
     TRY(CUDA(cudaEventSynchronize(c->answer)));
     *solved = result[RESULT_DEGENERATE] == 0;
     if (!*solved) {
-        c->packed = 0;
+        c->packed = NOT_PACKED;
         return UNI_OK;
     }
     ridge->change = result[RESULT_CHANGE];
@@ -256,7 +292,6 @@ static int cuda_solve(struct uni_backend *b, struct uni_ridge *ridge, float *Y, 
     memcpy(Y, centroids, bytes);
     c->Y_known = 1;
     c->W_now ^= 1;
-    c->packed = c->fast.kt > 0;
 done:
     return err;
 }
@@ -280,7 +315,7 @@ static int cuda_read(struct uni_backend *b, enum uni_cells what, const struct un
     struct uni_cuda_visit visit;
     struct uni_cuda *c = cuda_of(b);
     TRY(begin(c, &visit));
-    TRY(take_shift(c, shift));
+    TRY(take_shift(c, shift, FRAGMENTS));
     TRY(CUDA(cudaStreamSynchronize(c->stream)));
     TRY(uni_cuda_rows_out(c, what, shift != NULL, dst));
 done:

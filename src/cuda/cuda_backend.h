@@ -16,13 +16,15 @@
 
 enum {
     TILE = 16,         /* rows of a tile: all of one piece; a piece's last may be part-filled */
+    CHUNK = 64,        /* and of a chunk */
     BATCH_PIECES = 16, /* most pieces, */
     WARP_ROWS = 1024,  /* and rows a warp, of a batch of a step: their sums are float32 */
     STEP_WARPS = 8,
     ENTROPY_BLOCKS = 512,
     MOVED_SHARES = 8,
     MOST_SLICES = 16,
-    MOST_TABLES = 25 /* that R of the damped update is made from, base among them */
+    MOST_TABLES = 25, /* that R of the damped update is made from, base among them */
+    KEPT_TABLES = 4   /* of these, base aside, whose scales of a row are kept in registers */
 };
 
 extern const struct uni_cuda_host *uni_cuda_lib;
@@ -71,6 +73,11 @@ struct uni_cuda_tile { /* rows row .. row + n - 1 of a piece; n is the low five 
     uint32_t row, packed;
 };
 
+struct uni_cuda_chunk { /* rows row .. row + n - 1, at most CHUNK, of a piece */
+    uint32_t row, n;
+    int32_t piece, group;
+};
+
 struct uni_cuda_batch { /* rows from .. to - 1 of a block; its pieces are consecutive, none: no rows; next: -1, or another for the
                            same threads */
     uint32_t from, to;
@@ -88,18 +95,21 @@ struct uni_cuda_view {
     float scale, add;              /* a and b of the penalty */
     struct uni_cuda_recipe recipe; /* as of the last sweep */
     int grid;                      /* blocks of a step: also how its batches are dealt out */
-    int tiles;
+    int tiles, chunks;
     int step_rows;                                  /* most rows of a warp in a step */
     int batch_pieces;                               /* most pieces of a batch that there is */
     float *Z;                                       /* (N_all,Dz) */
     void *base;                                     /* (N,Kp) */
-    float *L;                                       /* (N) */
+    float *L;                                       /* (N + 8) */
     float *row_sum;                                 /* (N) 1 / s, of the plain moments */
-    float *row_scale;                               /* (slots,N) damped: 1 / s of each sweep */
+    float *row_scale;                               /* (slots,N + 8, see uni_cuda_scales) 1 / s of the last sweep; damped: of each */
+    float *base_scale;                              /* (see uni_cuda_scales) 1 / sum of base, or NULL: hopper's damped update alone */
     struct uni_cuda_piece *piece;                   /* (P) */
     struct uni_cuda_place *place;                   /* (P,V) */
     struct uni_cuda_tile *tile;                     /* (tiles) in the order of the rows */
     uint32_t *group_tile;                           /* (G + 1) */
+    struct uni_cuda_chunk *chunk;                   /* (chunks) likewise */
+    uint32_t *group_chunk;                          /* (G + 1) */
     struct uni_cuda_batch *batch;                   /* (Q,grid), then those that others name as next */
     int *block_piece;                               /* (Q + 1) */
     int *group_piece;                               /* (G,Q) its pieces; -1: none */
@@ -133,6 +143,18 @@ struct uni_cuda_view {
     double *result;    /* see enum */
 };
 
+/* Numbers of a slot of row_scale: bulk copies take windows that begin on a border of 16 bytes, and end behind the last row. */
+static inline __host__ __device__ int64_t uni_cuda_scales(const struct uni_cuda_view &v)
+{
+    return v.N / 4 * 4 + 8;
+}
+
+/* Bytes from one row of base to the next in shared memory: an odd number of 16, so that eight rows meet in no bank. */
+static inline __host__ __device__ int uni_cuda_pitch(int Kp)
+{
+    return 2 * Kp + (Kp / 8 % 2 ? 0 : 16);
+}
+
 /* The masses of a damped update's turn: three take turns, one is read, one added to, one cleared. */
 static inline __host__ __device__ long long *masses(const struct uni_cuda_view &v, int turn)
 {
@@ -149,9 +171,11 @@ struct uni_cuda_lists {
     struct uni_cuda_place *place;
     struct uni_cuda_tile *tile;
     uint32_t *group_tile;
+    struct uni_cuda_chunk *chunk;
+    uint32_t *group_chunk;
     struct uni_cuda_batch *batch;
     int *block_piece, *group_piece, *group_row, *level_first, *level_last;
-    int64_t pieces, parts, tiles, batches, step_rows, batch_pieces, most_pieces;
+    int64_t pieces, parts, tiles, chunks, batches, step_rows, batch_pieces, most_pieces;
 };
 int uni_cuda_lists_open(struct uni_cuda_lists *, const struct uni_problem *, int grid);
 int uni_cuda_batch_pieces(const struct uni_problem *);
@@ -198,20 +222,23 @@ struct uni_cuda {
     float *seed_X, *seed_Y, *seed_score;
     int32_t *seed_index;
     long long *seed_sum;
-    int packed;  /* W_fragments are those of W[W_now] */
+    int packed;  /* W_fragments are those of W[W_now], in which of the layouts */
     float step;  /* what the correction of the pass under way is multiplied by */
     int Y_known; /* Y and what is made of it are those of the last solve, which lie in pinned */
     cudaEvent_t answer;
     int lambda_known;
     int64_t sweeps;   /* since the last assign */
     int moments_made; /* S is that of R as it stands */
+    int scales_known; /* row_scale is that of the last sweep */
     int parity;       /* the turn of M that has the last sweep's masses */
     int slots;        /* of pen; damped: most sweeps whose tables are kept */
     int W_now;        /* W[W_now] has the last corrections */
     int one_sigma;
+    int shifts;         /* exponents of the softmax may underflow */
     double W_scale;
     float largest;                     /* of |Z| */
     int early;                         /* the card has programmatic dependent launch */
+    int of_hopper, hopper;             /* the card has warpgroups' products, and the passes with them are used */
     struct uni_cuda_graph graph[2][3]; /* by parity; without fit, with one sigma's, with any */
 };
 
@@ -267,6 +294,12 @@ struct uni_cuda_pass {
     int fit;
 };
 int uni_cuda_assign_fast(const struct uni_cuda *, const struct uni_cuda_pass *, int blocks, cudaStream_t);
+int uni_cuda_hopper_assign(const struct uni_cuda *, const struct uni_cuda_pass *, cudaStream_t);
+int uni_cuda_hopper_moments(const struct uni_cuda *, int fit, cudaStream_t);
+int uni_cuda_hopper_moments_blocks(const struct uni_cuda *);
+int uni_cuda_hopper_pack_W(const struct uni_cuda *, const float *W, cudaStream_t);
+int uni_cuda_hopper_pack_Y(const struct uni_cuda *, cudaStream_t);
+int uni_cuda_row_scales(const struct uni_cuda *, cudaStream_t);
 int uni_cuda_assign_plain(const struct uni_cuda *, const struct uni_cuda_pass *, int blocks, cudaStream_t);
 int uni_cuda_moments_fast(const struct uni_cuda *, int fit, cudaStream_t); /* fit: damped, a part a block */
 int uni_cuda_moments_blocks(const struct uni_cuda *);

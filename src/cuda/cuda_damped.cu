@@ -79,7 +79,7 @@ struct tile_rows {
 #pragma unroll
         for (int t = 0; t < KEPT; t++)
             scale[t] =
-                t + 1 < v.recipe.n ? v.recipe.share[t + 1] * BASE_SCALE * v.row_scale[v.recipe.slot[t + 1] * v.N + own] : 0;
+                t + 1 < v.recipe.n ? v.recipe.share[t + 1] * BASE_SCALE * v.row_scale[v.recipe.slot[t + 1] * uni_cuda_scales(v) + own] : 0;
     }
 };
 
@@ -104,7 +104,7 @@ __device__ __forceinline__ void make_q(float (&q)[ROWS][8], const uni_cuda_view 
     for (int t = KEPT + 1; t < v.recipe.n; t++) {
 #pragma unroll
         for (int u = 0; u < ROWS; u++)
-            w[u] = v.recipe.share[t] * BASE_SCALE * v.row_scale[v.recipe.slot[t] * v.N + tile.row + row[u]];
+            w[u] = v.recipe.share[t] * BASE_SCALE * v.row_scale[v.recipe.slot[t] * uni_cuda_scales(v) + tile.row + row[u]];
         add_table(q, v.pen + ((int64_t)v.recipe.slot[t] * v.P + tile.piece) * v.Kp + k, w);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How the cells are cut for the device: pieces, tiles of 16 rows for the passes, batches of rows for the steps of a sweep. The
-   cut depends on the problem and on the card's multiprocessors alone. */
+/* How the cells are cut for the device: pieces, tiles of 16 rows and chunks of 64 for the passes, batches of rows for the steps
+   of a sweep. The cut depends on the problem and on the card's multiprocessors alone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,14 +27,15 @@ int64_t uni_cuda_levels(const struct uni_problem *p)
     return p->V > 1 ? p->B : p->G;
 }
 
-static int64_t count_pieces(const struct uni_problem *p, int64_t *tiles)
+static int64_t count_pieces(const struct uni_problem *p, int64_t *tiles, int64_t *chunks)
 {
     int64_t pieces = 0;
-    *tiles = 0;
+    *tiles = *chunks = 0;
     for (int64_t i = 0; i < p->G * p->Q; i++) {
         int64_t n = p->piece[i + 1] - p->piece[i];
         pieces += n > 0;
         *tiles += (n + TILE - 1) / TILE;
+        *chunks += (n + CHUNK - 1) / CHUNK;
     }
     return pieces;
 }
@@ -128,13 +129,14 @@ static int make_pieces(struct uni_cuda_lists *l, const struct uni_problem *p)
 
 static int make_tiles(struct uni_cuda_lists *l, const struct uni_problem *p)
 {
-    int64_t at = 0;
+    int64_t at = 0, chunk = 0;
     int *next = (int *)malloc((size_t)p->Q * sizeof *next); /* of each block, the next group's piece */
     if (!next)
         return uni_cuda_lib->fail(UNI_MEMORY, "no memory for %lld blocks of cells", (long long)p->Q);
     memcpy(next, l->block_piece, (size_t)p->Q * sizeof *next);
     for (int64_t g = 0; g < p->G; g++) {
         l->group_tile[g] = (uint32_t)at;
+        l->group_chunk[g] = (uint32_t)chunk;
         for (int64_t q = 0; q < p->Q; q++) {
             int64_t n = piece_rows(p, g, q), row = p->piece[g * p->Q + q];
             int piece = n > 0 ? next[q]++ : 0;
@@ -142,9 +144,12 @@ static int make_tiles(struct uni_cuda_lists *l, const struct uni_problem *p)
                 int64_t rows = n - i < TILE ? n - i : (int64_t)TILE;
                 l->tile[at++] = {(uint32_t)(row + i), (uint32_t)piece << 5 | (uint32_t)rows};
             }
+            for (int64_t i = 0; i < n; i += CHUNK)
+                l->chunk[chunk++] = {(uint32_t)(row + i), (uint32_t)(n - i < CHUNK ? n - i : (int64_t)CHUNK), piece, (int32_t)g};
         }
     }
     l->group_tile[p->G] = (uint32_t)at;
+    l->group_chunk[p->G] = (uint32_t)chunk;
     free(next);
     return UNI_OK;
 }
@@ -194,7 +199,7 @@ int uni_cuda_lists_open(struct uni_cuda_lists *l, const struct uni_problem *p, i
 {
     int err = 0;
     memset(l, 0, sizeof *l);
-    l->pieces = count_pieces(p, &l->tiles);
+    l->pieces = count_pieces(p, &l->tiles, &l->chunks);
     l->batch_pieces = uni_cuda_batch_pieces(p);
     if (p->N > (int64_t)1 << 30 || (l->pieces * (p->V + 1) + p->Q) * (p->K + 8) > (int64_t)1 << 32)
         return uni_cuda_lib->fail(
@@ -207,14 +212,16 @@ int uni_cuda_lists_open(struct uni_cuda_lists *l, const struct uni_problem *p, i
     l->place = (struct uni_cuda_place *)malloc((size_t)(l->pieces * p->V) * sizeof *l->place);
     l->tile = (struct uni_cuda_tile *)malloc((size_t)l->tiles * sizeof *l->tile);
     l->group_tile = (uint32_t *)malloc((size_t)(p->G + 1) * sizeof *l->group_tile);
+    l->chunk = (struct uni_cuda_chunk *)malloc((size_t)l->chunks * sizeof *l->chunk);
+    l->group_chunk = (uint32_t *)malloc((size_t)(p->G + 1) * sizeof *l->group_chunk);
     l->batch = (struct uni_cuda_batch *)malloc((size_t)l->batches * sizeof *l->batch);
     l->block_piece = (int *)malloc((size_t)(p->Q + 1) * sizeof *l->block_piece);
     l->group_piece = (int *)malloc((size_t)(p->G * p->Q) * sizeof *l->group_piece);
     l->group_row = (int *)malloc((size_t)(p->G * p->V) * sizeof *l->group_row);
     l->level_first = (int *)malloc((size_t)(uni_cuda_levels(p) + 1) * sizeof *l->level_first);
     l->level_last = (int *)malloc((size_t)(uni_cuda_levels(p) + 1) * sizeof *l->level_last);
-    if (!l->piece || !l->place || !l->tile || !l->group_tile || !l->batch || !l->block_piece || !l->group_piece ||
-        !l->group_row || !l->level_first || !l->level_last)
+    if (!l->piece || !l->place || !l->tile || !l->group_tile || !l->chunk || !l->group_chunk || !l->batch || !l->block_piece ||
+        !l->group_piece || !l->group_row || !l->level_first || !l->level_last)
         TRY(uni_cuda_lib->fail(UNI_MEMORY, "no memory for the lists of %lld tiles and %lld pieces of cells", (long long)l->tiles,
                                (long long)l->pieces));
     TRY(make_pieces(l, p));
@@ -234,6 +241,8 @@ void uni_cuda_lists_close(struct uni_cuda_lists *l)
     free(l->place);
     free(l->tile);
     free(l->group_tile);
+    free(l->chunk);
+    free(l->group_chunk);
     free(l->batch);
     free(l->block_piece);
     free(l->group_piece);

@@ -29,6 +29,28 @@ static int grid_of(const struct uni_problem *p, int cores)
     return p->G > 4 * (int64_t)cores ? 2 * cores : cores;
 }
 
+/* The passes of the warpgroups are of compute capability 9.0 and base in half precision. Of the block update they keep 1 / s and P W
+   of a piece in halves, whose range holds penalties that differ by a factor of 2^32: as they do for all levels but the rarest, and
+   powers that are not far from the usual. Of the damped update they take as many tables as the usual sweeps leave. The least penalty that there can be: E = share r and O <= r in ((a E + b) / (O + E + b))^theta. */
+static int suits_hopper(const struct uni_cuda *c)
+{
+    const struct uni_problem *p = c->p;
+    double bits = 0;
+#ifndef UNI_CUDA_HOPPER
+    return 0;
+#endif
+    for (int u = 0; u < p->V; u++) {
+        double most = 0;
+        for (int64_t l = p->level_first[u]; l < p->level_first[u + 1]; l++)
+            if (p->level_share[l] > 0) {
+                double least = p->penalty_scale * p->level_share[l] / (1 + p->level_share[l]);
+                most = fmax(most, -p->level_theta[l] * log2(fmin(least, 1)));
+            }
+        bits += most;
+    }
+    return c->of_hopper && c->fast.kt && !p->single && (p->jacobi ? c->slots <= KEPT_TABLES : bits <= 32);
+}
+
 /* Tables of penalties that are kept. */
 static int slots_of(const struct uni_problem *p)
 {
@@ -36,7 +58,7 @@ static int slots_of(const struct uni_problem *p)
     return p->jacobi && past > 1 ? (int)past : 1;
 }
 
-static void view_of(struct uni_cuda_view *v, const struct uni_problem *p, int64_t pieces, int64_t parts, int64_t tiles, int grid)
+static void view_of(struct uni_cuda_view *v, const struct uni_problem *p, int64_t pieces, int64_t parts, int64_t tiles, int64_t chunks, int grid)
 {
     v->N = p->N;
     v->N_all = p->N_all;
@@ -55,6 +77,7 @@ static void view_of(struct uni_cuda_view *v, const struct uni_problem *p, int64_
     v->scale = (float)p->penalty_scale;
     v->add = (float)p->penalty_add;
     v->tiles = (int)tiles;
+    v->chunks = (int)chunks;
     v->single = p->single;
     v->grid = grid;
 }
@@ -96,13 +119,16 @@ static int64_t deal_rows(struct uni_cuda *c, int64_t batches, char *block, int64
     char *base = NULL;
     struct array list[] = {ARRAY(v->Z, c->way >= Z_ON_HOST ? 0 : v->N_all * v->Dz),
                            ARRAY(base, c->way >= ROWS_ON_HOST ? 0 : v->N * v->Kp * (v->single ? 4 : 2)),
-                           ARRAY(v->L, v->N),
+                           ARRAY(v->L, v->N + 8),
                            ARRAY(v->row_sum, c->fast.kt ? 0 : v->N),
-                           ARRAY(v->row_scale, v->damped ? c->slots * v->N : 0),
+                           ARRAY(v->row_scale, c->slots * uni_cuda_scales(*v)),
+                           ARRAY(v->base_scale, v->damped ? uni_cuda_scales(*v) : 0),
                            ARRAY(v->piece, v->P),
                            ARRAY(v->place, (int64_t)v->P * v->V),
                            ARRAY(v->tile, v->tiles),
                            ARRAY(v->group_tile, G + 1),
+                           ARRAY(v->chunk, v->chunks),
+                           ARRAY(v->group_chunk, G + 1),
                            ARRAY(v->batch, batches),
                            ARRAY(v->block_piece, v->Q + 1),
                            ARRAY(v->group_piece, v->V > 1 ? G * v->Q : 0),
@@ -203,7 +229,8 @@ int uni_cuda_bytes(const struct uni_problem *p, const int64_t *group_cells, stru
     c.p = p;
     c.fast = fast_of(p);
     c.slots = slots_of(p);
-    view_of(&c.v, p, pieces, pieces + p->Q + (p->V > 1 ? most_parts(p, pieces) : 0), p->N / TILE + pieces, grid_of(p, c.cores));
+    view_of(&c.v, p, pieces, pieces + p->Q + (p->V > 1 ? most_parts(p, pieces) : 0), p->N / TILE + pieces, p->N / CHUNK + pieces,
+            grid_of(p, c.cores));
     batches = uni_cuda_batch_bound(p, pieces, grid_of(p, c.cores));
     TRY(choose_way(&c, batches, takes));
     takes->host += lists_bytes(&c, batches) + HOST_BUFFERS;
@@ -220,6 +247,7 @@ static int open_device(struct uni_cuda *c, char *name, size_t size)
     snprintf(name, size, "cuda (%.20s)", card.name);
     c->cores = card.multiProcessorCount;
     c->early = card.major >= 9;
+    c->of_hopper = card.major == 9 && card.minor == 0;
     TRY(CUDA(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking)));
     TRY(CUDA(cudaEventCreateWithFlags(&c->answer, cudaEventDisableTiming)));
     TRY(CUDA(cudaEventCreateWithFlags(&c->before, cudaEventDisableTiming)));
@@ -274,12 +302,15 @@ static int send_lists(struct uni_cuda *c)
     for (int k = 0; k < v->K; k++) {
         sigma[k] = (float)c->p->sigma[k];
         c->one_sigma = c->one_sigma && sigma[k] == sigma[0];
+        c->shifts |= sigma[k] < 0.06f; /* else of at least 2^-97: -4 / sigma in base 2 */
     }
     TRY(SEND(v->sigma, sigma, v->Kp));
     TRY(SEND(v->piece, l->piece, v->P));
     TRY(SEND(v->place, l->place, (int64_t)v->P * v->V));
     TRY(SEND(v->tile, l->tile, v->tiles));
     TRY(SEND(v->group_tile, l->group_tile, v->G + 1));
+    TRY(SEND(v->chunk, l->chunk, v->chunks));
+    TRY(SEND(v->group_chunk, l->group_chunk, v->G + 1));
     TRY(SEND(v->batch, l->batch, l->batches));
     TRY(SEND(v->block_piece, l->block_piece, v->Q + 1));
     TRY(SEND(v->group_piece, l->group_piece, v->V > 1 ? (int64_t)v->G * v->Q : 0));
@@ -343,10 +374,12 @@ int uni_cuda_open(struct uni_backend *b, const struct uni_problem *p, const stru
     TRY(uni_cuda_lists_open(&c->lists, p, grid_of(p, c->cores)));
     c->fast = fast_of(p);
     c->slots = slots_of(p);
-    view_of(&c->v, p, c->lists.pieces, c->lists.parts, c->lists.tiles, grid_of(p, c->cores));
+    view_of(&c->v, p, c->lists.pieces, c->lists.parts, c->lists.tiles, c->lists.chunks, grid_of(p, c->cores));
+    c->hopper = suits_hopper(c);
     c->v.batch_pieces = (int)c->lists.most_pieces;
     c->v.step_rows = (int)(c->lists.step_rows + 3) / 4 * 4;
     TRY(take_memory(c, b));
+    c->v.base_scale = c->hopper && c->v.damped ? c->v.base_scale : NULL;
     TRY(CUDA(cudaHostAlloc(&c->pinned, RESULTS * sizeof(double) + (size_t)(p->K * p->D) * sizeof(float), cudaHostAllocDefault)));
     TRY(send_lists(c));
     TRY(uni_cuda_lanes_open(c));

@@ -28,7 +28,7 @@ __device__ __forceinline__ float R_at(const uni_cuda_view &v, int64_t row, int p
         return weight * inverse;
     float q = v.recipe.share[0] * inverse;
     for (int t = 1; t < v.recipe.n; t++)
-        q += v.recipe.share[t] * v.row_scale[v.recipe.slot[t] * v.N + row] *
+        q += v.recipe.share[t] * v.row_scale[v.recipe.slot[t] * uni_cuda_scales(v) + row] *
              v.pen[((int64_t)v.recipe.slot[t] * v.P + piece) * v.Kp + k];
     return weight * q;
 }
@@ -264,7 +264,7 @@ int uni_cuda_entropy(const struct uni_cuda *c, cudaStream_t stream)
 /* ---- moments ------------------------------------------------------------------------------------------------------------- */
 
 /* 1 / s of every row */
-__global__ void __launch_bounds__(THREADS) row_scales(uni_cuda_view v)
+__global__ void __launch_bounds__(THREADS) row_scales(uni_cuda_view v, float *scale)
 {
     int lane = threadIdx.x % 32;
     for (int64_t at = blockIdx.x; at < v.tiles; at += gridDim.x) {
@@ -275,7 +275,7 @@ __global__ void __launch_bounds__(THREADS) row_scales(uni_cuda_view v)
                 s += weight_at(v, (int64_t)tile.row + i, tile.packed >> 5, k);
             s = warp_sum(s);
             if (lane == 0)
-                v.row_sum[(int64_t)tile.row + i] = s > 0 ? 1 / s : 0;
+                scale[(int64_t)tile.row + i] = s > 0 ? 1 / s : 0;
         }
     }
 }
@@ -320,10 +320,17 @@ __global__ void __launch_bounds__(THREADS) moments_plain(uni_cuda_view v, int si
     }
 }
 
+/* Of the block update, where no sweep has left them. */
+int uni_cuda_row_scales(const struct uni_cuda *c, cudaStream_t stream)
+{
+    row_scales<<<8 * c->cores, THREADS, 0, stream>>>(c->v, c->v.row_scale);
+    return CUDA(cudaGetLastError());
+}
+
 int uni_cuda_moments_plain(const struct uni_cuda *c, cudaStream_t stream)
 {
     int sides = (c->v.D + SIDE - 1) / SIDE, shares = c->v.tiles < 2 * c->cores ? c->v.tiles : 2 * c->cores;
-    row_scales<<<8 * c->cores, THREADS, 0, stream>>>(c->v);
+    row_scales<<<8 * c->cores, THREADS, 0, stream>>>(c->v, c->v.row_sum);
     moments_plain<<<dim3((unsigned)shares, (unsigned)((c->v.K + SIDE - 1) / SIDE * sides)), THREADS, 0, stream>>>(c->v, sides);
     return CUDA(cudaGetLastError());
 }

@@ -52,43 +52,38 @@ __device__ __forceinline__ void take_rows(float (&r)[KT][4], const char *rows, i
     }
 }
 
+/* The other way round. */
 template <int KT, int SINGLE>
-__device__ __forceinline__ void put_rows(const float (&e)[KT][4], char *rows, int Kp, int g, int t, bool low, bool high, float f0,
-                                         float f1)
+__device__ __forceinline__ void put_rows(const float (&e)[KT][4], char *rows, int Kp, int g, int t, bool low, bool high)
 {
+    const int bytes = SINGLE ? 4 : 2;
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        char *row = rows + (int64_t)(g + 8 * h) * Kp * (SINGLE ? 4 : 2);
-        float f = h ? f1 : f0;
-        if (!(h ? high : low))
-            continue;
+        const bool valid = h ? high : low;
+        char *row = rows + (int64_t)(g + 8 * h) * Kp * bytes + 8 * t * bytes;
 #pragma unroll
         for (int J = 0; J < KT / 4; J++) {
-            int k = 32 * J + 8 * t;
-            if (k >= Kp)
-                continue;
-            if (SINGLE) {
-                *(float4 *)(row + 4 * k) = make_float4(e[4 * J][2 * h] * f, e[4 * J][2 * h + 1] * f, e[4 * J + 1][2 * h] * f,
-                                                       e[4 * J + 1][2 * h + 1] * f);
-                *(float4 *)(row + 4 * k + 16) = make_float4(e[4 * J + 2][2 * h] * f, e[4 * J + 2][2 * h + 1] * f,
-                                                            e[4 * J + 3][2 * h] * f, e[4 * J + 3][2 * h + 1] * f);
-            } else {
-                uint32_t w[4];
+            const bool inside = valid && 32 * J + 8 * t < Kp;
+            uint32_t w[4];
 #pragma unroll
-                for (int i = 0; i < 4; i++)
-                    w[i] = pair_half(e[4 * J + i][2 * h] * f, e[4 * J + i][2 * h + 1] * f);
-                *(uint4 *)(row + 2 * k) = make_uint4(w[0], w[1], w[2], w[3]);
-            }
+            for (int i = 0; i < 4; i++)
+                w[i] = pair_half(e[4 * J + i][2 * h], e[4 * J + i][2 * h + 1]);
+            if (!SINGLE && inside)
+                *(uint4 *)(row + 32 * J * bytes) = make_uint4(w[0], w[1], w[2], w[3]);
+#pragma unroll
+            for (int i = 0; i < 4; i += 2)
+                if (SINGLE && inside)
+                    *(float4 *)(row + 32 * J * bytes + 8 * i) = make_float4(e[4 * J + i][2 * h], e[4 * J + i][2 * h + 1],
+                                                                            e[4 * J + i + 1][2 * h], e[4 * J + i + 1][2 * h + 1]);
         }
+        row = rows + (int64_t)(g + 8 * h) * Kp * bytes + 2 * t * bytes;
 #pragma unroll
         for (int j = KT / 4 * 4; j < KT; j++) {
-            int k = 8 * j + 2 * t;
-            if (k >= Kp)
-                continue;
-            if (SINGLE)
-                *(float2 *)(row + 4 * k) = make_float2(e[j][2 * h] * f, e[j][2 * h + 1] * f);
-            else
-                *(uint32_t *)(row + 2 * k) = pair_half(e[j][2 * h] * f, e[j][2 * h + 1] * f);
+            const bool inside = valid && 8 * j + 2 * t < Kp;
+            if (SINGLE && inside)
+                *(float2 *)(row + 8 * j * bytes) = make_float2(e[j][2 * h], e[j][2 * h + 1]);
+            if (!SINGLE && inside)
+                *(uint32_t *)(row + 8 * j * bytes) = pair_half(e[j][2 * h], e[j][2 * h + 1]);
         }
     }
 }
@@ -126,8 +121,6 @@ template <int KT> __device__ __forceinline__ void penalise(float (&r)[KT][4], co
 
 /* ---- the damped update ---------------------------------------------------------------------------------------------------- */
 
-enum { KEPT_TABLES = 4 /* their scales of a row are kept in registers */ };
-
 /* Room for the tables of a piece: rows of 8 KT. */
 template <int KT> __host__ __device__ __forceinline__ int table_floats(const uni_cuda_recipe &recipe)
 {
@@ -146,7 +139,7 @@ template <int KT> __device__ __forceinline__ void take_tables(float *tables, con
 
 __device__ __forceinline__ float scale_at(const uni_cuda_view &v, int t, uint32_t row)
 {
-    return t < v.recipe.n ? __ldg(v.row_scale + (int64_t)v.recipe.slot[t] * v.N + row) : 0;
+    return t < v.recipe.n ? __ldg(v.row_scale + v.recipe.slot[t] * uni_cuda_scales(v) + row) : 0;
 }
 
 /* r = base -> R R_SCALE; row: that of the thread's first two numbers, `last` the tile's last */

@@ -228,7 +228,7 @@ template <int LANES, int CH, int SINGLE, int MODE> struct warp_rows {
         const float inverse = there ? __fdividef(1.0f, sum) : 0;
         if (FIT && there)
             logs += (SIGMAS ? weight * inverse : 1.0f) * (__logf(sum) - LN_BASE_SCALE + L[mine]);
-        if (MODE == STEP_DAMPED && counts<LANES, SUB>(lane) && mine < n)
+        if ((MODE == STEP_DAMPED || FIT) && counts<LANES, SUB>(lane) && mine < n)
             scale[row + first + mine] = inverse;
 #pragma unroll
         for (int u = 0; u < SUB; u++) {
@@ -288,7 +288,7 @@ __global__ void __launch_bounds__(STEP_THREADS + 32, CH > 1 || MODE == STEP_FIT_
         warp = threadIdx.x % 32;
     L += warp * v.step_rows;
     work.start(v, dynamic, barriers, warp, call.buffers);
-    work.scale = MODE == STEP_DAMPED ? v.row_scale + (int64_t)call.slot * v.N : nullptr;
+    work.scale = v.row_scale + call.slot * uni_cuda_scales(v);
     if (threadIdx.x < STEP_WARPS * 2 * STEP_BUFFERS)
         barrier_open(shared_address(barriers + threadIdx.x));
     fence_async();

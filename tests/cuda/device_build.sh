@@ -8,7 +8,7 @@ out=$1
 shift
 mkdir -p "$out"
 cc="gcc -std=gnu11 -DUNI_HAS_AMX -O2 -fPIC -Wall -Wextra -Wno-psabi -Iinclude -Isrc -Itests/cuda -DUNI_VERSION=\"0\""
-nv="nvcc -std=c++17 -O3 -lineinfo -gencode=arch=compute_90,code=sm_90 -Iinclude -Xcompiler -fPIC $*"
+nv="nvcc -std=c++17 -O3 -lineinfo -gencode=arch=compute_90a,code=sm_90a -DUNI_CUDA_HOPPER -Iinclude -Xcompiler -fPIC $*"
 jobs=()
 for f in src/cuda/*.cu; do
     $nv -c "$f" -o "$out/$(basename "$f" .cu).cu.o" &

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* S[g,k,:] = sum of R Z over the cells of g, by warpgroups: compute capability 9.0, base in half precision, D <= 64, K <= 128. A
+   block takes 64 cells of a piece at a time; bulk copies bring their rows while those before are worked on.
+
+   Of the block update R = base P / s, with the 1 / s that the last sweep kept, and S = P sum base (z / s): base is the first
+   factor as it lies in memory, exact; only z / s is split in two halves. Of the damped update R is made in registers and split
+   too. A warpgroup has 64 clusters and all dimensions. Tensor cores truncate when they add: their sums are taken over into
+   float32 after 64 cells, and those into 64-bit integers after 16,384. */
+#include "cuda_hopper.cuh"
+#include "cuda_rows.cuh"
+
+enum { STAGES = 2, TURNS = 256 /* of chunks, before the float32 sums are given away */, PLAIN = 0, DAMPED = 1, WITH_FIT = 2 };
+enum { SCALES = CHUNK + 8 /* of a window of 1 / s that begins on a border of 16 bytes */ };
+#define LOG2_Q_SCALE 5.0f /* of BASE_SCALE / R_SCALE */
+#define NOTHING 1e-30f    /* has a logarithm, and counts for nothing */
+
+/* Where things lie in shared memory, in bytes from its start. */
+struct moments_room {
+    int pitch;                        /* of a row of base: an odd number of 16 bytes, so that eight rows meet in no bank */
+    int base, Z, scale, pen, stage;   /* within a stage; a stage's size */
+    int hi, lo, weights, factor, all; /* behind the stages, for each: z's halves, what its cells' q is made of; their size */
+};
+
+static __host__ __device__ moments_room room_of(const uni_cuda_view &v, int NT)
+{
+    moments_room r;
+    const int slots = v.damped ? KEPT_TABLES + 1 : 1;
+    r.pitch = uni_cuda_pitch(v.Kp);
+    r.base = 0;
+    r.Z = CHUNK * r.pitch;
+    r.scale = r.Z + CHUNK * v.Dz * 4;
+    r.pen = r.scale + slots * SCALES * 4;
+    r.stage = (r.pen + (v.damped ? SCALES : v.Kp) * 4 + 127) / 128 * 128; /* damped: L */
+    r.hi = 0;
+    r.lo = CHUNK * NT * 16;
+    r.weights = 2 * CHUNK * NT * 16;
+    r.factor = r.weights + (v.damped ? (KEPT_TABLES + 2) * CHUNK * 4 : 0);
+    r.all = STAGES * (r.stage + r.factor);
+    return r;
+}
+
+/* One warp's: the chunk's rows into a stage. */
+template <int MODE>
+__device__ __forceinline__ void fetch(const uni_cuda_view &v, const moments_room &room, uni_cuda_chunk c, uint32_t stage,
+                                      uint32_t barrier)
+{
+    const int lane = threadIdx.x % 32, row_bytes = v.Kp * 2, window = (int)(c.row & 3);
+    const uint32_t z_bytes = c.n * (uint32_t)v.Dz * 4, window_bytes = (window + c.n + 3) / 4 * 16;
+    const char *base = (const char *)v.base + (int64_t)c.row * row_bytes;
+    if (lane == 0) {
+        const uint32_t windows = MODE == PLAIN ? 1 : (uint32_t)v.recipe.n + 1;
+        fence_async();
+        barrier_bytes(barrier, z_bytes + c.n * (uint32_t)row_bytes + windows * window_bytes + (MODE == PLAIN ? 4 * v.Kp : 0));
+        bulk_copy(stage + room.Z, v.Z + (int64_t)c.row * v.Dz, z_bytes, barrier);
+        if (MODE == PLAIN) {
+            bulk_copy(stage + room.scale, v.row_scale + (c.row - window), window_bytes, barrier);
+            bulk_copy(stage + room.pen, v.pen + (int64_t)c.piece * v.Kp, 4 * v.Kp, barrier);
+        } else {
+            for (int t = 0; t < (int)windows - 1; t++)
+                bulk_copy(stage + room.scale + t * SCALES * 4,
+                          (t ? v.row_scale + v.recipe.slot[t] * uni_cuda_scales(v) : v.base_scale) + (c.row - window),
+                          window_bytes, barrier);
+            bulk_copy(stage + room.pen, v.L + (c.row - window), window_bytes, barrier);
+        }
+        if (room.pitch == row_bytes)
+            bulk_copy(stage + room.base, base, c.n * row_bytes, barrier);
+    }
+    __syncwarp();
+    for (uint32_t i = lane; i < c.n && room.pitch != row_bytes; i += 32)
+        bulk_copy(stage + room.base + i * room.pitch, base + i * row_bytes, row_bytes, barrier);
+}
+
+/* Damped: of every cell what base and each table is multiplied by, and LOG2_Q_SCALE - L / ln 2. */
+__device__ __forceinline__ void weigh_cells(const uni_cuda_view &v, const moments_room &room, const char *stage, float *weights,
+                                            uni_cuda_chunk c)
+{
+    const float *scale = (const float *)(stage + room.scale) + (c.row & 3), *L = (const float *)(stage + room.pen) + (c.row & 3);
+    for (int i = threadIdx.x; i < (KEPT_TABLES + 2) * CHUNK; i += blockDim.x) {
+        const int t = i / CHUNK, cell = i % CHUNK;
+        const bool there = cell < (int)c.n;
+        float w = t == 0 ? NOTHING : 0;
+        if (there && t < v.recipe.n)
+            w = fmaxf(scale[t * SCALES + cell] * (t == 0 ? v.recipe.share[0] * R_SCALE : 1.0f), w);
+        else if (there && t > KEPT_TABLES)
+            w = LOG2_Q_SCALE - L[cell] * (1 / LN_2);
+        weights[i] = w;
+    }
+}
+
+/* z times a power of two, over s of the block update, in two halves as the second factor: 16 bytes are 8 dimensions of a cell. */
+template <int NT, int MODE>
+__device__ __forceinline__ void make_factor(char *factor, const uni_cuda_view &v, const moments_room &room, const char *stage,
+                                            uni_cuda_chunk c, float scale)
+{
+    const int cell = threadIdx.x % CHUNK;
+    const bool there = cell < (int)c.n;
+    const float f = !there ? 0 : MODE == PLAIN ? scale * ((const float *)(stage + room.scale))[(c.row & 3) + cell] : scale;
+    const float *Z = (const float *)(stage + room.Z) + cell * v.Dz;
+    char *to = factor + room.hi + (cell / 8 * NT * 8 + cell % 8) * 16;
+    for (int n = threadIdx.x / CHUNK; n < NT; n += blockDim.x / CHUNK) {
+        const float4 zero = {0, 0, 0, 0}, a = there && 8 * n < v.Dz ? *(const float4 *)(Z + 8 * n) : zero,
+                     b = there && 8 * n + 4 < v.Dz ? *(const float4 *)(Z + 8 * n + 4) : zero;
+        uint4 hi, lo;
+        split_pair(a.x * f, a.y * f, hi.x, lo.x), split_pair(a.z * f, a.w * f, hi.y, lo.y);
+        split_pair(b.x * f, b.y * f, hi.z, lo.z), split_pair(b.z * f, b.w * f, hi.w, lo.w);
+        *(uint4 *)(to + n * 128) = hi;
+        *(uint4 *)(to + n * 128 + (room.lo - room.hi)) = lo;
+    }
+}
+
+/* What a thread of the damped update knows of its two clusters. */
+struct clusters {
+    float P[KEPT_TABLES][2];
+};
+
+/* The damped R R_SCALE of the four pairs of a first factor, in two halves; with FIT the thread's part of sum R (dist + sigma ln
+   R) = sum sigma R (ln q - L), q = R / base, of its two clusters, over sigma, in base 2 and times R_SCALE. first: the first of
+   its cells. */
+template <bool FIT>
+__device__ __forceinline__ void mix(uint32_t (&hi)[4], uint32_t (&lo)[4], const uint32_t (&base)[4], const clusters &own,
+                                    const float *weights, int first, float (&fit)[2])
+{
+#pragma unroll
+    for (int h = 0; h < 2; h++) { /* cells first, first + 1 and eight further */
+        const int cell = first + 8 * h;
+        float2 w[KEPT_TABLES + 1];
+#pragma unroll
+        for (int t = 0; t <= KEPT_TABLES; t++)
+            w[t] = *(const float2 *)(weights + t * CHUNK + cell);
+        const float2 L = *(const float2 *)(weights + (KEPT_TABLES + 1) * CHUNK + cell);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            float2 b = half_pair(base[2 * h + i]), q = w[0];
+#pragma unroll
+            for (int t = 0; t < KEPT_TABLES; t++)
+                q.x += own.P[t][i] * w[t + 1].x, q.y += own.P[t][i] * w[t + 1].y;
+            b.x *= q.x, b.y *= q.y;
+            if (FIT) /* q is times R_SCALE / BASE_SCALE */
+                fit[i] += b.x * (log2_of(q.x) + L.x) + b.y * (log2_of(q.y) + L.y);
+            split_pair(b.x, b.y, hi[2 * h + i], lo[2 * h + i]);
+        }
+    }
+}
+
+/* The float32 sums of a group's chunks into S; `alone`: nobody else adds to this group, and nothing was added before. */
+template <int NT> __device__ void give(const uni_cuda_view &v, int group, int k, float (&sum)[NT][4], double scale, bool alone)
+{
+    const int t = threadIdx.x % 4;
+    long long *S = v.S + (int64_t)group * v.K * v.D;
+#pragma unroll
+    for (int n = 0; n < NT; n++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            const int row = k + 8 * (e / 2), d = 8 * n + 2 * t + e % 2;
+            const long long x = __double2ll_rn((double)sum[n][e] * scale);
+            if (row < v.K && d < v.D) {
+                if (alone)
+                    S[(int64_t)row * v.D + d] = x;
+                else
+                    add_exact(S + (int64_t)row * v.D + d, x);
+            }
+            sum[n][e] = 0;
+        }
+}
+
+/* A power of two that takes the quotients 1 / s of a piece, of up to 1 / (its least penalty), to numbers of up to 64. */
+__device__ __forceinline__ float quotient_scale(const float *pen, int K)
+{
+    float least = 1e30f;
+    for (int k = threadIdx.x % 32; k < K; k += 32)
+        least = fminf(least, pen[k]);
+    least = fmaxf(-warp_most(-least), 1e-18f);
+    return __uint_as_float(__float_as_uint(least) & 0x7f800000) * 64;
+}
+
+/* The penalties of a thread's two clusters in the tables of a group, times their shares and R_SCALE. */
+__device__ __forceinline__ void take_group(clusters &own, const uni_cuda_view &v, int piece, int k)
+{
+#pragma unroll
+    for (int t = 0; t < KEPT_TABLES; t++)
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const bool there = t + 1 < v.recipe.n && k + 8 * i < v.K;
+            own.P[t][i] =
+                there ? v.recipe.share[t + 1] * R_SCALE * v.pen[((int64_t)v.recipe.slot[t + 1] * v.P + piece) * v.Kp + k + 8 * i]
+                      : 0;
+        }
+}
+
+/* What a thread has of a chunk: its clusters' penalties over C, the power of two that z / s was multiplied by. */
+struct quotients {
+    int piece;
+    float scale, factor[2];
+};
+
+__device__ __forceinline__ void take_piece(quotients &q, const float *pen, int K, int Kp, int piece, int k)
+{
+    if (q.piece == piece)
+        return;
+    q.piece = piece;
+    q.scale = quotient_scale(pen, K) * BASE_SCALE;
+    q.factor[0] = k < Kp ? pen[k] / q.scale : 0;
+    q.factor[1] = k + 8 < Kp ? pen[k + 8] / q.scale : 0;
+}
+
+/* acc = the first factor of the thread's warp, 16 clusters of the chunk, times z's halves. */
+template <int NT, int MODE>
+__device__ __forceinline__ void multiply_chunk(float (&acc)[NT][4], const char *factor, const moments_room &room,
+                                               const char *stage, const uni_cuda_view &v, const clusters &own, float (&fit)[2])
+{
+    const int lane = threadIdx.x % 32, first = (int)threadIdx.x / 32 * 16;
+    const uint32_t at = shared_address(stage + room.base) + (uint32_t)((lane % 8 + lane / 16 * 8) * room.pitch) +
+                        2 * (uint32_t)(first + lane / 8 % 2 * 8);
+    const uint32_t hi = shared_address(factor + room.hi), lo = shared_address(factor + room.lo);
+    uint32_t a[CHUNK / 16][4], rest[MODE == PLAIN ? 1 : CHUNK / 16][4];
+#pragma unroll
+    for (int n = 0; n < NT; n++)
+        acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
+#pragma unroll
+    for (int s = 0; s < CHUNK / 16; s++) {
+        load_matrices_turned(a[s], at + 16 * s * room.pitch);
+        if constexpr (MODE != PLAIN) { /* behind the row's end lies anything, and it must not count */
+            uint32_t base[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                base[i] = first + i % 2 * 8 < v.Kp ? a[s][i] : 0;
+                a[s][i] = rest[s][i] = 0;
+            }
+            if (first < v.Kp)
+                mix<MODE == WITH_FIT>(a[s], rest[s], base, own, (const float *)(factor + room.weights), 16 * s + 2 * (lane % 4),
+                                      fit);
+        }
+    }
+    products_begin();
+#pragma unroll
+    for (int s = 0; s < CHUNK / 16; s++) {
+        const uint64_t b = factor_at(hi + 2 * s * NT * 128, NT * 128, 128),
+                       b_rest = factor_at(lo + 2 * s * NT * 128, NT * 128, 128);
+        multiply_wide<NT, true>(acc, a[s], b_rest);
+        if (MODE != PLAIN)
+            multiply_wide<NT, true>(acc, rest[MODE == PLAIN ? 0 : s], b);
+        multiply_wide<NT, true>(acc, a[s], b);
+    }
+    products_commit();
+}
+
+/* The second factor of a chunk whose rows are on their way, and what its q are made of. */
+template <int NT, int MODE>
+__device__ __forceinline__ void prepare(char *smem, const uni_cuda_view &v, const moments_room &room, uni_cuda_chunk c,
+                                        int at_stage, uint32_t barrier, uint32_t phase, quotients &q, int k, float Z_scale)
+{
+    const char *stage = smem + at_stage * room.stage;
+    char *factor = smem + STAGES * room.stage + at_stage * room.factor;
+    barrier_wait(barrier, phase);
+    if (MODE == PLAIN)
+        take_piece(q, (const float *)(stage + room.pen), v.K, v.Kp, c.piece, k);
+    else
+        weigh_cells(v, room, stage, (float *)(factor + room.weights), c);
+    make_factor<NT, MODE>(factor, v, room, stage, c, MODE == PLAIN ? Z_scale * q.scale : Z_scale);
+    fence_async();
+}
+
+template <int KB, int NT, int MODE>
+__global__ void __launch_bounds__(128 * KB, 4 / KB)
+    hopper_moments(const __grid_constant__ uni_cuda_view v, float Z_scale, double S_scale)
+{
+    extern __shared__ __align__(128) char smem[];
+    __shared__ __align__(8) uint64_t barriers[STAGES];
+    __shared__ double parts[4 * KB];
+    const moments_room room = room_of(v, NT);
+    const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), k = 16 * warp + (int)threadIdx.x % 32 / 4;
+    const uint32_t begin = (uint32_t)((uint64_t)v.chunks * blockIdx.x / gridDim.x),
+                   end = (uint32_t)((uint64_t)v.chunks * (blockIdx.x + 1) / gridDim.x), full = shared_address(barriers);
+    const float sigma[2] = {k < v.K ? v.sigma[k] * (LN_2 / R_SCALE) : 0, k + 8 < v.K ? v.sigma[k + 8] * (LN_2 / R_SCALE) : 0};
+    int group = -1, turn = 0;
+    bool alone = false;
+    quotients q = {-1, Z_scale, {1, 1}};
+    clusters own;
+    float sum[NT][4];
+    double fit = 0;
+#pragma unroll
+    for (int n = 0; n < NT; n++)
+        sum[n][0] = sum[n][1] = sum[n][2] = sum[n][3] = 0;
+    for (int i = threadIdx.x; i < STAGES * room.stage / 16; i += 128 * KB) /* rows that are not there count as 0 times these */
+        ((uint4 *)smem)[i] = make_uint4(0, 0, 0, 0);
+    if (threadIdx.x < STAGES)
+        barrier_open(full + 8 * threadIdx.x);
+    fence_async();
+    __syncthreads();
+    uni_cuda_chunk next = v.chunk[min(begin, v.chunks - 1)];
+    for (int s = 0; s < STAGES && warp == 0 && begin + s < end; s++)
+        fetch<MODE>(v, room, v.chunk[begin + s], shared_address(smem + s * room.stage), full + 8 * s);
+    if (begin < end)
+        prepare<NT, MODE>(smem, v, room, next, 0, full, 0, q, k, Z_scale);
+    for (uint32_t at = begin; at < end; at++) {
+        const uint32_t turns = at - begin, at_stage = turns % STAGES, next_stage = (turns + 1) % STAGES;
+        const uni_cuda_chunk now = next, ahead = v.chunk[min(at + STAGES, end - 1)];
+        const char *stage = smem + at_stage * room.stage;
+        next = v.chunk[min(at + 1, end - 1)];
+        if (now.group != group || turn == TURNS) {
+            if (group >= 0)
+                give<NT>(v, group, k, sum, S_scale, alone && now.group != group);
+            alone = now.group != group && v.group_chunk[now.group] >= begin && v.group_chunk[now.group + 1] <= end;
+            if (MODE != PLAIN && now.group != group)
+                take_group(own, v, now.piece, k);
+            group = now.group;
+            turn = 0;
+        }
+        turn++;
+        __syncthreads(); /* this chunk's factor is there, and nobody needs the last one's */
+        float acc[NT][4], of_clusters[2] = {0, 0};
+        const float factor[2] = {q.factor[0], q.factor[1]};
+        multiply_chunk<NT, MODE>(acc, smem + STAGES * room.stage + at_stage * room.factor, room, stage, v, own, of_clusters);
+        if (at + 1 < end) /* while the products are under way */
+            prepare<NT, MODE>(smem, v, room, next, next_stage, full + 8 * next_stage, (turns + 1) / STAGES & 1, q, k, Z_scale);
+        products_wait<NT>(acc);
+        if (MODE == WITH_FIT)
+            fit += (double)(of_clusters[0] * sigma[0] + of_clusters[1] * sigma[1]);
+#pragma unroll
+        for (int n = 0; n < NT; n++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                sum[n][e] += MODE == PLAIN ? acc[n][e] * factor[e / 2] : acc[n][e];
+        __syncthreads();
+        if (warp == 0 && at + STAGES < end)
+            fetch<MODE>(v, room, ahead, shared_address(smem + at_stage * room.stage), full + 8 * at_stage);
+    }
+    if (group >= 0)
+        give<NT>(v, group, k, sum, S_scale, alone);
+    if (MODE == WITH_FIT) {
+        fit = block_sum(fit, parts);
+        if (threadIdx.x == 0)
+            v.part[blockIdx.x] = fit;
+    }
+}
+
+int uni_cuda_hopper_moments_blocks(const struct uni_cuda *c)
+{
+    return (c->v.Kp > 64 ? 2 : 4) * c->cores;
+}
+
+template <int KB, int NT> static int launch(const struct uni_cuda *c, int fit, cudaStream_t stream)
+{
+    auto kernel = !c->v.damped ? hopper_moments<KB, NT, PLAIN>
+                  : fit        ? hopper_moments<KB, NT, WITH_FIT>
+                               : hopper_moments<KB, NT, DAMPED>;
+    const int bytes = room_of(c->v, NT).all;
+    int err = CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    if (err)
+        return err;
+    kernel<<<uni_cuda_hopper_moments_blocks(c), 128 * KB, (size_t)bytes, stream>>>(
+        c->v, (float)c->W_scale, c->v.S_scale / ((c->v.damped ? R_SCALE : 1.0f) * c->W_scale));
+    return CUDA(cudaGetLastError());
+}
+
+int uni_cuda_hopper_moments(const struct uni_cuda *c, int fit, cudaStream_t stream)
+{
+    const int wide = c->v.Kp > 64;
+    if (c->v.D <= 32)
+        return wide ? launch<2, 4>(c, fit, stream) : launch<1, 4>(c, fit, stream);
+    if (c->v.D <= 56)
+        return wide ? launch<2, 7>(c, fit, stream) : launch<1, 7>(c, fit, stream);
+    return wide ? launch<2, 8>(c, fit, stream) : launch<1, 8>(c, fit, stream);
+}
