@@ -241,7 +241,7 @@ static int find_extent(const struct uni_matrix *m, const char **first, int64_t *
         __builtin_add_overflow(down < 0 ? -down : down, along < 0 ? -along : along, bytes) ||
         __builtin_add_overflow(*bytes, (int64_t)(m->dtype == UNI_FLOAT64 ? 8 : 4), bytes))
         return 0;
-    *first = (const char *)m->data + low;
+    *first = (const char *)((uintptr_t)m->data + (uintptr_t)low); /* wrong strides lead anywhere */
     return 1;
 }
 
