@@ -182,7 +182,7 @@ int uni_cuda_rows_to(float *dst, const struct uni_matrix *plain, const int64_t *
     struct turn t = {};
     struct uni_cuda_visit visit;
     struct uni_cuda_source from = uni_cuda_source_of(plain);
-    const int64_t D = plain->n_dims, fit = ROOM / (4 * D + 4), most = fit > 0 ? fit : 1;
+    const int64_t D = plain->n_dims, fit = ROOM / (4 * D + 4) + 1, most = n < fit ? n : fit;
     TRY(uni_cuda_enter(&visit, p->device));
     while (from.word > 4 && 4 * D % from.word != 0)
         from.word /= 2;

@@ -39,9 +39,9 @@ class OnlyDLPack:
 class OnDevice(OnlyInterface):
     """As CuPy has it: an interface to memory that this process cannot read, and a way to get it."""
 
-    def __init__(self, array):
+    def __init__(self, array, **more):
         self.array = array
-        self.__cuda_array_interface__ = dict(array.__array_interface__)
+        self.__cuda_array_interface__ = dict(array.__array_interface__, **more)
 
     def get(self):
         return self.array
@@ -251,13 +251,13 @@ def test_a_device_array_without_a_way_back_is_named(Z, which):
 
 def test_what_lies_on_a_card_is_read_there(Z):
     device = OnDevice(np.asfortranarray(Z, np.float32))
-    device.__cuda_array_interface__["stream"] = 2
+    device.__cuda_array_interface__["stream"] = 7
     there = on_card(device)
     matrix = there.matrix()
     assert (matrix.data, matrix.dtype) == (device.array.ctypes.data, _c.Dtype.FLOAT32)
     assert (matrix.n_cells, matrix.n_dims) == there.values.shape == Z.shape
     assert (matrix.row_stride, matrix.col_stride) == device.array.strides
-    assert there.stream == 2
+    assert there.stream == 7
     plain = on_card(OnDevice(np.ascontiguousarray(Z, np.float64))).matrix()
     assert (plain.dtype, plain.row_stride, plain.col_stride) == (1, 8 * Z.shape[1], 8)
 
@@ -270,6 +270,7 @@ def test_what_lies_on_a_card_is_read_there(Z):
         OnDevice(np.zeros((4, 2), np.int32)),
         OnDevice(np.zeros((4, 2)).astype(np.dtype(float).newbyteorder())),
         OnDevice(np.zeros(4)),
+        OnDevice(np.zeros((4, 2)), stream=2),
         DeviceDLPack(),
     ],
 )

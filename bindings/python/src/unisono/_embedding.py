@@ -97,6 +97,8 @@ def on_card(data: Any) -> OnCard | None:
     if dtype.newbyteorder("=") not in (np.float32, np.float64) or not dtype.isnative:
         return None
     stream = interface.get("stream")
+    if stream == 2:  # the calling thread's own, and the run has a thread of its own
+        return None
     torch = sys.modules.get("torch")
     if stream is None and torch is not None and isinstance(data, torch.Tensor):
         stream = torch.cuda.current_stream(data.device).cuda_stream
