@@ -42,7 +42,7 @@ struct uni_problem {
     int64_t device;                    /* which of its kind, from 0, where a backend has several */
     int64_t threads;                   /* most threads to use; 0: the CPUs that this process may use */
     struct uni_pool *pool;             /* so many of the host, or NULL: a backend that needs them starts its own */
-    int reached;                       /* the embedding is read by the card where it lies, and its values are the backend's to check */
+    int reached;                       /* enum uni_where, where the card reads the embedding itself and the backend checks its values; else 0 */
     void *stream;                      /* of the card, or NULL, the default one: what memory of the caller's it reaches is used in its order */
     const volatile int *cancel;        /* or NULL: give up with UNI_STOPPED soon after it is set */
 };

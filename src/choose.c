@@ -60,7 +60,7 @@ int uni_take_embedding(struct uni_harmony *h, const struct uni_matrix *given, st
     if (h->where == UNI_ON_CARD && device != p->device)
         return uni_fail(UNI_INPUT, "the embedding lies in the memory of device %lld, and device is %lld; set it to the same",
                         (long long)device, (long long)p->device);
-    p->reached = 1;
+    p->reached = (int)h->where;
     TRY(uni_matrix_warn(p, plain, &h->warnings));
 done:
     return err;

@@ -41,6 +41,12 @@ struct mover { /* one way, for one caller's array */
     int (*work)(struct lane *);
 };
 
+/* Rows of the caller's on their way in: row[i], NULL: first + i, goes to place[first + i], NULL: i. */
+struct uni_cuda_order {
+    const uint32_t *row, *place;
+    int64_t first;
+};
+
 /* Every lane's work, on threads. */
 int uni_cuda_move(struct mover *);
 /* UNI_STOPPED where the caller wants that. */

@@ -36,15 +36,26 @@ static __device__ void look(struct uni_cuda_found *found, float value, uint64_t 
     }
 }
 
+static __device__ int64_t source_row(const uni_cuda_order &order, uint32_t i)
+{
+    return order.row ? (int64_t)order.row[i] : order.first + i;
+}
+
+static __device__ int64_t its_place(const uni_cuda_order &order, uint32_t i)
+{
+    return order.place ? (int64_t)order.place[order.first + i] : (int64_t)i;
+}
+
 /* Rows of float32, in words that both ends are aligned to; the last word of a row may be part-filled. */
 template <typename WORD>
-__global__ void gather_words(float *to, int width, uni_cuda_source from, const uint32_t *row, uint32_t n, uni_cuda_found *found)
+__global__ void gather_words(float *to, int width, uni_cuda_source from, uni_cuda_order order, uint32_t n, uni_cuda_found *found)
 {
     enum { FLOATS = sizeof(WORD) / 4 };
     const uint32_t words = (uint32_t)width / FLOATS, whole = (uint32_t)from.D / FLOATS;
     for (uint32_t at = blockIdx.x * blockDim.x + threadIdx.x; at < n * words; at += gridDim.x * blockDim.x) {
         const uint32_t i = at / words, w = at - i * words;
-        const char *source = from.data + (int64_t)row[i] * from.row_stride + w * sizeof(WORD);
+        const int64_t row = source_row(order, i);
+        const char *source = from.data + row * from.row_stride + w * sizeof(WORD);
         union {
             WORD word;
             float value[FLOATS];
@@ -54,9 +65,9 @@ __global__ void gather_words(float *to, int width, uni_cuda_source from, const u
         else
             for (uint32_t j = 0; j < FLOATS && w * FLOATS + j < (uint32_t)from.D; j++)
                 got.value[j] = ((const float *)source)[j];
-        *(WORD *)(to + (int64_t)i * width + w * FLOATS) = got.word;
+        *(WORD *)(to + its_place(order, i) * width + w * FLOATS) = got.word;
         for (uint32_t j = 0; found && j < FLOATS; j++)
-            look(found, got.value[j], (uint64_t)row[i] * (uint64_t)from.D + w * FLOATS + j);
+            look(found, got.value[j], (uint64_t)row * (uint64_t)from.D + w * FLOATS + j);
     }
 }
 
@@ -71,17 +82,18 @@ template <typename T> static __device__ T value_at(const char *at)
     return value;
 }
 
-__global__ void gather_values(float *to, int width, uni_cuda_source from, const uint32_t *row, uint32_t n, uni_cuda_found *found)
+__global__ void gather_values(float *to, int width, uni_cuda_source from, uni_cuda_order order, uint32_t n, uni_cuda_found *found)
 {
     for (uint32_t at = blockIdx.x * blockDim.x + threadIdx.x; at < n * (uint32_t)width; at += gridDim.x * blockDim.x) {
         const uint32_t i = at / (uint32_t)width, d = at - i * (uint32_t)width;
-        const char *source = from.data + (int64_t)row[i] * from.row_stride + (int64_t)d * from.col_stride;
+        const int64_t row = source_row(order, i);
+        const char *source = from.data + row * from.row_stride + (int64_t)d * from.col_stride;
         float value = 0;
         if (d < (uint32_t)from.D)
             value = from.wide ? (float)value_at<double>(source) : value_at<float>(source);
-        to[at] = value;
+        to[its_place(order, i) * width + d] = value;
         if (found)
-            look(found, value, (uint64_t)row[i] * (uint64_t)from.D + d);
+            look(found, value, (uint64_t)row * (uint64_t)from.D + d);
     }
 }
 
@@ -91,20 +103,32 @@ static unsigned blocks_for(int64_t words)
     return (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS);
 }
 
-/* to (n,width) floats: rows of the source, then zeros; width a multiple of the source's words, n * width below 2^31. */
-int uni_cuda_gather(float *to, int width, const struct uni_cuda_source *from, const uint32_t *row, int64_t n,
-                    struct uni_cuda_found *found, cudaStream_t stream)
+/* to (.,width) floats: rows of the source, then zeros; width a multiple of the source's words, n * width below 2^31. */
+static int gather(float *to, int width, const struct uni_cuda_source *from, struct uni_cuda_order order, int64_t n,
+                  struct uni_cuda_found *found, cudaStream_t stream)
 {
     const unsigned blocks = blocks_for(n * width / (from->word ? from->word / 4 : 1));
     if (from->word == 16)
-        gather_words<float4><<<blocks, THREADS, 0, stream>>>(to, width, *from, row, (uint32_t)n, found);
+        gather_words<float4><<<blocks, THREADS, 0, stream>>>(to, width, *from, order, (uint32_t)n, found);
     else if (from->word == 8)
-        gather_words<float2><<<blocks, THREADS, 0, stream>>>(to, width, *from, row, (uint32_t)n, found);
+        gather_words<float2><<<blocks, THREADS, 0, stream>>>(to, width, *from, order, (uint32_t)n, found);
     else if (from->word == 4)
-        gather_words<float><<<blocks, THREADS, 0, stream>>>(to, width, *from, row, (uint32_t)n, found);
+        gather_words<float><<<blocks, THREADS, 0, stream>>>(to, width, *from, order, (uint32_t)n, found);
     else
-        gather_values<<<blocks, THREADS, 0, stream>>>(to, width, *from, row, (uint32_t)n, found);
+        gather_values<<<blocks, THREADS, 0, stream>>>(to, width, *from, order, (uint32_t)n, found);
     return CUDA(cudaGetLastError());
+}
+
+int uni_cuda_gather(float *to, int width, const struct uni_cuda_source *from, const uint32_t *row, int64_t n,
+                    struct uni_cuda_found *found, cudaStream_t stream)
+{
+    return gather(to, width, from, uni_cuda_order{row, NULL, 0}, n, found, stream);
+}
+
+__global__ void invert(uint32_t *place, const uint32_t *row, uint32_t first, uint32_t n)
+{
+    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        place[row[i]] = first + i;
 }
 
 /* ---- out ----------------------------------------------------------------------------------------------------------------- */
@@ -250,6 +274,50 @@ done:
     return uni_cuda_settled(l, err);
 }
 
+/* Where each of the caller's rows goes, in the memory of base, which has nothing in it yet. */
+static int know_places(struct lane *l)
+{
+    int err = 0, turn = 0;
+    const struct mover *m = l->all;
+    const struct uni_cuda_view *v = &m->c->v;
+    for (int64_t i = l->index; i < m->chunks; i += m->lanes, turn++) {
+        int64_t from = i * m->tiles, n = v->N_all - from < m->tiles ? v->N_all - from : m->tiles;
+        uint32_t *row = (uint32_t *)l->device[turn & 1];
+        TRY(uni_cuda_cancelled(m));
+        TRY(send_rows(l, turn, row, from, n));
+        invert<<<blocks_for(n), THREADS, 0, l->stream>>>((uint32_t *)v->base, row, (uint32_t)from, (uint32_t)n);
+        TRY(CUDA(cudaGetLastError()));
+    }
+done:
+    return uni_cuda_settled(l, err);
+}
+
+/* In the caller's order: what crosses the bus is read from one end to the other. */
+static int take_in_order(struct lane *l)
+{
+    int err = 0, turn = 0;
+    const struct mover *m = l->all;
+    const struct uni_cuda_view *v = &m->c->v;
+    for (int64_t i = l->index; i < m->chunks; i += m->lanes, turn++) {
+        int64_t from = i * m->tiles, n = v->N_all - from < m->tiles ? v->N_all - from : m->tiles;
+        struct uni_cuda_order order = {NULL, (const uint32_t *)v->base, from};
+        TRY(uni_cuda_cancelled(m));
+        if (turn >= 2) /* so that it can be cancelled */
+            TRY(CUDA(cudaEventSynchronize(l->ready[turn & 1])));
+        TRY(gather(v->Z, v->Dz, &m->from, order, n, m->found, l->stream));
+        TRY(CUDA(cudaEventRecord(l->ready[turn & 1], l->stream)));
+    }
+done:
+    return uni_cuda_settled(l, err);
+}
+
+/* Memory across the bus; and there is room for the places. */
+static int wants_order(const struct uni_cuda *c)
+{
+    return c->p->reached != UNI_ON_CARD && !c->host_Z.at && !c->host_base.at &&
+           c->v.N * c->v.Kp * (c->v.single ? 4 : 2) >= 4 * c->v.N_all;
+}
+
 /* After the rows are there: the sentence of uni_open, if any of their values cannot be used. */
 static int check_found(const struct mover *m, const struct uni_cuda_found *f)
 {
@@ -276,13 +344,17 @@ int uni_cuda_take_rows(struct mover *m)
     struct uni_cuda_found found = {0, ~0ull, ~0ull};
     m->found = (struct uni_cuda_found *)m->c->v.result;
     m->from = uni_cuda_source_of(m->source);
-    m->work = take;
+    m->work = wants_order(m->c) ? know_places : take;
     m->lanes = m->c->lanes->n < REACH_LANES ? m->c->lanes->n : REACH_LANES;
     m->tiles = BUFFER / 4;
     m->chunks = (m->c->v.N_all + m->tiles - 1) / m->tiles;
     TRY(CUDA(cudaMemcpy(m->found, &found, sizeof found, cudaMemcpyHostToDevice)));
     TRY(CUDA(cudaEventRecord(m->c->before, (cudaStream_t)m->c->p->stream)));
     TRY(uni_cuda_move(m));
+    if (m->work == know_places) {
+        m->work = take_in_order;
+        TRY(uni_cuda_move(m));
+    }
     TRY(CUDA(cudaMemcpy(&found, m->found, sizeof found, cudaMemcpyDeviceToHost)));
     TRY(check_found(m, &found));
 done:

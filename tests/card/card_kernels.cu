@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "../../src/cuda/cuda_backend.h"
+#include "../../src/cuda/cuda_lanes.h"
 #include "../../src/cuda/cuda_near_block.h"
 #include "card.h"
 
@@ -216,18 +216,32 @@ static void gather(const void *const *a, unsigned)
     float *to = given<float *>(a, 0);
     const int width = given<int>(a, 1);
     const uni_cuda_source from = given<uni_cuda_source>(a, 2);
-    const uint32_t *row = given<const uint32_t *>(a, 3), n = given<uint32_t>(a, 4);
+    const uni_cuda_order order = given<uni_cuda_order>(a, 3);
+    const uint32_t n = given<uint32_t>(a, 4);
     uni_cuda_found *found = given<uni_cuda_found *>(a, 5);
-    if (!reaches(to, (size_t)n * width * 4) || !reaches(row, (size_t)n * 4) || (from.word && width * 4 % from.word != 0))
+    if ((order.row && !reaches(order.row, (size_t)n * 4)) ||
+        (order.place && !reaches(order.place + order.first, (size_t)n * 4)) || (from.word && width * 4 % from.word != 0))
         return card_problem("rows are gathered to where they do not fit");
     for (uint32_t i = 0; i < n; i++)
         for (int d = 0; d < width; d++) {
-            const uint32_t r = real(row)[i];
+            const uint32_t r = order.row ? real(order.row)[i] : (uint32_t)order.first + i;
             const float value = d < from.D ? value_of(from, r, d) : 0;
-            real(to)[(int64_t)i * width + d] = value;
+            float *there = to + (order.place ? (int64_t)real(order.place)[order.first + i] : (int64_t)i) * width + d;
+            if (!reaches(there, 4))
+                return;
+            *real(there) = value;
             if (found)
                 look(real(found), value, (unsigned long long)r * from.D + d);
         }
+}
+
+static void invert(const void *const *a, unsigned)
+{
+    uint32_t *place = given<uint32_t *>(a, 0);
+    const uint32_t *row = given<const uint32_t *>(a, 1), first = given<uint32_t>(a, 2), n = given<uint32_t>(a, 3);
+    for (uint32_t i = 0; reaches(row, (size_t)n * 4) && i < n; i++)
+        if (reaches(place + real(row)[i], 4))
+            real(place)[real(row)[i]] = first + i;
 }
 
 static void scatter(const void *const *a, unsigned)
@@ -250,21 +264,23 @@ static void scatter(const void *const *a, unsigned)
 }
 
 enum { VIEW = sizeof(uni_cuda_view) };
-static const card_kernel card_kernels[] = {{"nearest", nearest, {8, 8, 8, 8, 8, 4, 8, 4, 4}},
-                                           {"assign_kernel", assign_kernel, {VIEW, sizeof(pass)}},
-                                           {"assign_plain", assign_plain, {VIEW, 4, 4, 8, 4, 4, 8, 8}},
-                                           {"give_R", give_R, {VIEW, 4, 8, 8}},
-                                           {"level_tables", put_O, {VIEW}},
-                                           {"finish_fit", finish_fit, {VIEW}},
-                                           {"finish_ridge", finish_ridge, {VIEW}},
-                                           {"moments_kernel", moments, {VIEW}},
-                                           {"moments_plain", moments, {VIEW}},
-                                           {"by_level", by_level, {VIEW}},
-                                           {"to_double", to_double, {8, 8, 8}},
-                                           {"gather_words", gather, {8, 4, sizeof(uni_cuda_source), 8, 4, 8}},
-                                           {"gather_values", gather, {8, 4, sizeof(uni_cuda_source), 8, 4, 8}},
-                                           {"scatter_words", scatter, {8, 4, 8, 4, 8, 4}},
-                                           {"near_kernel", near_neighbours, {sizeof(near_work)}}};
+static const card_kernel card_kernels[] = {
+    {"nearest", nearest, {8, 8, 8, 8, 8, 4, 8, 4, 4}},
+    {"assign_kernel", assign_kernel, {VIEW, sizeof(pass)}},
+    {"assign_plain", assign_plain, {VIEW, 4, 4, 8, 4, 4, 8, 8}},
+    {"give_R", give_R, {VIEW, 4, 8, 8}},
+    {"level_tables", put_O, {VIEW}},
+    {"finish_fit", finish_fit, {VIEW}},
+    {"finish_ridge", finish_ridge, {VIEW}},
+    {"moments_kernel", moments, {VIEW}},
+    {"moments_plain", moments, {VIEW}},
+    {"by_level", by_level, {VIEW}},
+    {"to_double", to_double, {8, 8, 8}},
+    {"gather_words", gather, {8, 4, sizeof(uni_cuda_source), sizeof(uni_cuda_order), 4, 8}},
+    {"gather_values", gather, {8, 4, sizeof(uni_cuda_source), sizeof(uni_cuda_order), 4, 8}},
+    {"invert", invert, {8, 8, 4, 4}},
+    {"scatter_words", scatter, {8, 4, 8, 4, 8, 4}},
+    {"near_kernel", near_neighbours, {sizeof(near_work)}}};
 static_assert(VIEW + sizeof(pass) + 8 * 16 < CARD_MOST_ARGUMENTS, "the arguments of a kernel");
 
 /* In the names that the compiler makes a function's own follows its length. */
