@@ -248,13 +248,15 @@ static void check_turns(void)
     struct got plain, placed;
     card.begin(0, 0);
     use_run(&plain, &use, 0);
-    use.in = use.out = ON_CARD;
-    use_run(&placed, &use, 0);
     must(use.name, "from plain memory", plain.status);
-    must(use.name, "from and to the card", placed.status);
-    expect(use.name, "the same", placed.mangled || *card.problems() || !got_same(&plain, &placed), 0);
+    for (enum place place = ON_CARD; place <= PINNED; place++) {
+        use.in = use.out = place;
+        use_run(&placed, &use, 0);
+        must(use.name, "from and to another", placed.status);
+        expect(use.name, "the same", placed.mangled || *card.problems() || !got_same(&plain, &placed), 0);
+        got_free(&placed);
+    }
     got_free(&plain);
-    got_free(&placed);
 }
 
 /* On the second of two cards: nothing is made on the first, and a thread that uses it goes on with it. */
