@@ -59,6 +59,7 @@ struct report {
     int n_variables;
     struct report_layout layout[REPORT_LAYOUTS];
     int n_layouts;
+    char warned[UNI_LISI_WARNING]; /* what uni_lisi said last */
     struct progress progress;
 };
 

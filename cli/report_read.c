@@ -238,11 +238,21 @@ static void batches_of(const struct report *r, struct uni_batch *batches)
     }
 }
 
+/* Once, though it may be so for both bases. */
+static void warn(struct report *r, const char *text)
+{
+    if (*text && strcmp(text, r->warned) && r->options.level >= 0)
+        say_warning("%s", text);
+    snprintf(r->warned, sizeof r->warned, "%s", text);
+}
+
 static int score(struct report *r, int b, const struct uni_matrix *embedding)
 {
     struct uni_batch batches[2 * REPORT_VARIABLES];
     struct uni_lisi_score scores[2 * REPORT_VARIABLES];
     struct uni_lisi_options o = lisi_options(r);
+    char warning[UNI_LISI_WARNING] = "";
+    o.warning = warning;
     double *values = io_room(io_product(r->n_variables, r->S), sizeof *values);
     int64_t *cells = io_room(r->S, sizeof *cells);
     int status;
@@ -253,8 +263,11 @@ static int score(struct report *r, int b, const struct uni_matrix *embedding)
     else if (uni_lisi(embedding, batches, r->n_variables, &o, values, cells, scores)) {
         progress_clear(&r->progress);
         status = say_failed("%s: %s: %s", r->options.input, r->options.basis[b], uni_last_error());
-    } else
+    } else {
+        progress_clear(&r->progress);
+        warn(r, warning);
         status = keep_scores(r, b, values, cells, scores);
+    }
     free(values);
     free(cells);
     return status;

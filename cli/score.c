@@ -210,11 +210,15 @@ static int call_library(struct score_job *job, int b, double *values, int64_t *c
     const struct score_options *o = &job->options;
     struct uni_lisi_options lisi = o->lisi;
     struct uni_matrix embedding = embedding_of(job);
+    char warning[UNI_LISI_WARNING] = "";
+    lisi.warning = warning;
     lisi.progress = progress_cells;
     lisi.progress_user = &job->progress;
     progress_stage(&job->progress, "scoring", o->basis[b]);
     int failed = uni_lisi(&embedding, job->batches, o->n_columns, &lisi, values, cells, scores);
     progress_clear(&job->progress);
+    if (!failed && *warning)
+        note(job, warning);
     return failed;
 }
 

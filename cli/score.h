@@ -31,7 +31,7 @@ struct score_job {
     struct score_options options;
     enum io_format format;
     struct io_stamp input_was; /* at the beginning */
-    struct io_strings keys; /* of obsm, where no basis was named */
+    struct io_strings keys;    /* of obsm, where no basis was named */
     struct io_labels labels[SCORE_COLUMNS];
     struct uni_batch batches[SCORE_COLUMNS];
     struct io_matrix matrix; /* of the basis at hand */
@@ -39,7 +39,7 @@ struct score_job {
     struct uni_lisi_plan plan;
     struct score scores[SCORE_BASES * SCORE_COLUMNS];
     int n_scores;
-    char *notes[SCORE_BASES + SCORE_COLUMNS];
+    char *notes[2 * SCORE_BASES + SCORE_COLUMNS];
     int n_notes;
     struct progress progress;
 

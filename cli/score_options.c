@@ -8,12 +8,28 @@
 enum { BATCH, LABEL, META, BASIS, OUTPUT, SAMPLE, ALL, PERPLEXITY, SEED, THREADS, BACKEND, DEVICE, JSON, OVERWRITE, QUIET, HELP };
 enum { N_OPTIONS = HELP + 1, TEXT = 32 };
 
-static const char *const backends[] = {[UNI_BACKEND_AUTO] = "auto", [UNI_BACKEND_CPU] = "cpu", [UNI_BACKEND_CUDA] = "cuda"};
-
 struct table {
     struct argument rows[N_OPTIONS + 1];
-    char sample[TEXT], perplexity[TEXT], seed[TEXT], threads[TEXT], device[TEXT];
+    char sample[TEXT], perplexity[TEXT], seed[TEXT], threads[TEXT], backend[TEXT], device[TEXT];
 };
+
+/* What the library says of its option; the names of backends are there. */
+static const char *range_of(const char *name)
+{
+    const struct uni_option *o;
+    for (int i = 0; (o = uni_option_at(i)); i++)
+        if (!strcmp(o->name, name))
+            return o->range;
+    return NULL;
+}
+
+static int backend_text(char *text, int backend)
+{
+    struct uni_options o;
+    uni_options_init(&o, sizeof o);
+    o.backend = (enum uni_backend_kind)backend;
+    return uni_options_get(&o, "backend", text, TEXT);
+}
 
 /* The defaults that help shows are those of a live struct, so they cannot differ from what a run does. */
 static void table_fill(struct table *t)
@@ -24,6 +40,8 @@ static void table_fill(struct table *t)
     snprintf(t->perplexity, TEXT, "%g", o.perplexity);
     snprintf(t->seed, TEXT, "%lld", (long long)o.seed);
     snprintf(t->threads, TEXT, "%lld", (long long)o.threads);
+    if (backend_text(t->backend, o.backend))
+        *t->backend = 0;
     snprintf(t->device, TEXT, "%lld", (long long)o.device);
     const struct argument rows[N_OPTIONS + 1] = {
         {"batch", 0, BATCH, "COLUMN", NULL, NULL, "column with batch labels (iLISI); repeat for several"},
@@ -37,7 +55,7 @@ static void table_fill(struct table *t)
         {"perplexity", 0, PERPLEXITY, "X", "> 1", t->perplexity, "effective number of neighbours"},
         {"seed", 0, SEED, "N", "any whole number", t->seed, "of the sample"},
         {"threads", 0, THREADS, "N", "0 to 4096", t->threads, "0: the CPUs that this process may use"},
-        {"backend", 0, BACKEND, "NAME", "auto, cpu, cuda", backends[o.backend], "what goes through all cells; the same values"},
+        {"backend", 0, BACKEND, "NAME", range_of("backend"), t->backend, "what goes through all cells; the same values"},
         {"device", 0, DEVICE, "N", "0 to 1023", t->device, "of several cards the one that backend cuda uses"},
         {"json", 0, JSON, NULL, NULL, NULL, "print JSON, not a table"},
         {"overwrite", 'f', OVERWRITE, NULL, NULL, NULL, "overwrite files and columns that exist"},
@@ -88,12 +106,12 @@ static int add_basis(struct score_options *o, const char *name)
 
 static int set_backend(struct score_options *o, const char *name)
 {
-    for (int i = 0; i < 3; i++)
-        if (!strcmp(name, backends[i])) {
-            o->lisi.backend = i;
-            return EXIT_DONE;
-        }
-    return say_usage("--backend %s: it must be auto, cpu or cuda", name);
+    struct uni_options method;
+    uni_options_init(&method, sizeof method);
+    if (uni_options_set(&method, "backend", name))
+        return say_usage("--%s", uni_last_error());
+    o->lisi.backend = method.backend;
+    return EXIT_DONE;
 }
 
 static int set(void *user, const struct argument *option, const char *value)

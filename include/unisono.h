@@ -420,21 +420,26 @@ UNI_API void uni_diagnosis_close(struct uni_diagnosis *);
 /* Called in the thread of uni_lisi, some hundred times at most, with the cells that have a value by then, of those that will. */
 typedef void (*uni_lisi_progress_fn)(int64_t done, int64_t n_sampled, void *user);
 
+enum { UNI_LISI_WARNING = 400 };
+
 struct uni_lisi_options {
     size_t size;       /* set by uni_lisi_options_init */
     double perplexity; /* > 1. Where floor(3 perplexity) is more than the cells there are, (n_cells - 1) / 3 is used, and the plan has a note */
     int64_t sample;    /* cells to look at, among all cells as neighbours: drawn by the seed, without replacement; 0, or n_cells and more: every cell */
     int64_t seed;
     int64_t threads;   /* 0: the CPUs that this process may use; the result is the same bytes for any number */
-    const volatile int *cancel; /* or NULL. Another thread or a signal handler may set it: UNI_STOPPED within milliseconds */
+    const volatile int *cancel; /* or NULL. Another thread or a signal handler may set it: UNI_STOPPED within milliseconds, with a card when
+                                   it has looked for the neighbours of 16,384 cells at most */
     uni_lisi_progress_fn progress; /* or NULL */
     void *progress_user;
     int backend;    /* of enum uni_backend_kind: what goes through all cells for the nearest. The same bytes. auto: a card, if there is
-                       work for a second and one that can do it */
+                       one that can do it, and the cells looked at times all cells are 10^9 or more; else, and where the card fails, the CPU */
     int64_t device; /* of several cards the one that backend cuda uses, from 0 */
+    char *warning;  /* (UNI_LISI_WARNING) or NULL. uni_lisi writes a sentence where a card is there that auto would have used, and why it
+                       could not; else "" */
 };
 
-/* Perplexity 30, 20,000 cells, seed 0, the CPU. size: sizeof(struct uni_lisi_options). */
+/* Perplexity 30, 20,000 cells, seed 0, backend auto. size: sizeof(struct uni_lisi_options). */
 UNI_API void uni_lisi_options_init(struct uni_lisi_options *options, size_t size);
 
 struct uni_lisi_plan {

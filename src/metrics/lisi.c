@@ -3,6 +3,7 @@
 #include "lisi.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@ enum { MOST_DIMS = 1000000, LEAST_CELLS = 5 };
 
 void uni_lisi_options_init(struct uni_lisi_options *options, size_t size)
 {
-    const struct uni_lisi_options defaults = {.size = size, .perplexity = 30, .sample = 20000, .backend = UNI_BACKEND_CPU};
+    const struct uni_lisi_options defaults = {.size = size, .perplexity = 30, .sample = 20000, .backend = UNI_BACKEND_AUTO};
     memset(options, 0, size);
     memcpy(options, &defaults, size < sizeof defaults ? size : sizeof defaults);
 }
@@ -94,6 +95,7 @@ struct lisi {
     double *share;                      /* (threads, most_levels) */
     double *weight;                     /* (threads, 2 n_neighbours) weights, then distances */
     const struct uni_near_device *card; /* or NULL: the CPU finds the neighbours alone */
+    char warning[UNI_LISI_WARNING];     /* why, where auto would have taken one; or "" */
     struct uni_arena arena;
 
     uni_lisi_progress_fn progress; /* or NULL */
@@ -129,20 +131,60 @@ static struct uni_near_job near_job(const struct lisi *job, const struct uni_lis
                                  .device_number = o->device};
 }
 
-/* With auto a card that cannot be used is no failure. */
-static int find_card(struct lisi *job, const struct uni_lisi_options *o)
+static void leave_card(struct lisi *job, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(job->warning, sizeof job->warning, format, arguments);
+    va_end(arguments);
+    job->card = NULL;
+}
+
+/* Asks for no card, not even for the plugin, where there is little to do. A card that is not there needs no words, one that
+ * cannot be used does, as in choose.c. */
+static void find_card_if_any(struct lisi *job, int64_t device)
 {
     enum { AUTO_PAIRS = 1000000000 }; /* of cells: a second's work on one thread */
     const struct uni_lisi_plan *p = &job->plan;
-    int err = UNI_OK, is_auto = o->backend == UNI_BACKEND_AUTO;
-    if (o->backend == UNI_BACKEND_CPU || (is_auto && p->n_sampled < AUTO_PAIRS / p->n_cells))
+    struct uni_backend_info info;
+    int present = 0;
+    if (p->n_sampled < AUTO_PAIRS / p->n_cells)
+        return;
+    if (!uni_cuda_describe(&info, device, &present) || !info.usable) {
+        if (present)
+            leave_card(job, "backend cuda cannot be used, so the CPU is: %s", info.detail);
+    } else if (!uni_near_list(p->n_neighbours))
+        leave_card(job, "backend cuda does not find %lld neighbours, which perplexity %g takes, so the CPU is used",
+                   (long long)p->n_neighbours, p->perplexity);
+    else if (uni_cuda_near(&job->card, device))
+        leave_card(job, "backend cuda cannot be used, so the CPU is: %s", uni_last_error());
+}
+
+static int find_card(struct lisi *job, const struct uni_lisi_options *o)
+{
+    const struct uni_lisi_plan *p = &job->plan;
+    int err = UNI_OK;
+    if (o->backend == UNI_BACKEND_AUTO)
+        find_card_if_any(job, o->device);
+    if (o->backend != UNI_BACKEND_CUDA)
         return UNI_OK;
     err = uni_cuda_near(&job->card, o->device);
-    if (!err && !uni_near_list(p->n_neighbours))
-        err = uni_fail(UNI_OPTION, "perplexity %g takes %lld neighbours, and backend cuda finds %d; use backend cpu",
-                       p->perplexity, (long long)p->n_neighbours, UNI_NEAR_MOST - UNI_NEAR_SPARE);
-    job->card = err ? NULL : job->card;
-    return is_auto ? UNI_OK : err;
+    return err || uni_near_list(p->n_neighbours)
+               ? err
+               : uni_fail(UNI_OPTION, "perplexity %g takes %lld neighbours, and backend cuda finds %d; use backend cpu",
+                          p->perplexity, (long long)p->n_neighbours, UNI_NEAR_MOST - UNI_NEAR_SPARE);
+}
+
+/* The most that it takes, on the CPU alone too where auto may turn to that. */
+static int64_t search_bytes(struct lisi *job, const struct uni_lisi_options *o, const struct uni_matrix *plain)
+{
+    struct uni_near_job near = near_job(job, o, plain);
+    int64_t bytes = uni_neighbours_bytes(&near, &job->plan.threads), alone = bytes;
+    if (near.device && o->backend == UNI_BACKEND_AUTO) {
+        near.device = NULL;
+        alone = uni_neighbours_bytes(&near, &job->plan.threads);
+    }
+    return bytes < 0 || alone < 0 ? -1 : bytes > alone ? bytes : alone;
 }
 
 /* Where there are fewer cells than the perplexity takes, it is the largest that they allow. */
@@ -180,8 +222,7 @@ static int make_plan(struct lisi *job, const struct uni_matrix *m, const struct 
     err = find_card(job, o);
     if (err)
         return err;
-    struct uni_near_job near = near_job(job, o, &plain);
-    int64_t search = uni_neighbours_bytes(&near, &p->threads);
+    int64_t search = search_bytes(job, o, &plain);
     list_arrays(list, job, n_labels * p->n_sampled);
     int64_t own = uni_arena_bytes(list, ARRAYS);
     if (search < 0 || own < 0 || __builtin_add_overflow(search, own, &p->bytes))
@@ -248,15 +289,26 @@ static void give_cells(const struct lisi *job, int64_t *cells)
         cells[i] = job->plan.n_sampled < job->plan.n_cells ? job->cells[i] : i;
 }
 
-static int open_search(struct uni_neighbours *search, struct lisi *job, const struct uni_lisi_options *o,
-                       const struct uni_matrix *plain)
+static int search_once(struct lisi *job, const struct uni_lisi_options *o, const struct uni_matrix *plain)
 {
     struct uni_near_job near = near_job(job, o, plain);
-    int err = uni_neighbours_open(search, &near);
-    if (!err || !near.device || o->backend != UNI_BACKEND_AUTO || err == UNI_STOPPED)
+    struct uni_neighbours search;
+    int err = uni_neighbours_open(&search, &near);
+    if (!err)
+        err = uni_neighbours_find(&search, index_cell, job);
+    uni_neighbours_close(&search);
+    return err;
+}
+
+/* Where a card fails that auto has chosen, the CPU does all of it, and progress waits until there is more of it than before. */
+static int search(struct lisi *job, const struct uni_lisi_options *o, const struct uni_matrix *plain)
+{
+    int err = search_once(job, o, plain);
+    if (!err || !job->card || o->backend != UNI_BACKEND_AUTO || err == UNI_STOPPED)
         return err;
-    near.device = NULL; /* too much for the card */
-    return uni_neighbours_open(search, &near);
+    leave_card(job, "backend cuda cannot take this, so the CPU does: %s", uni_last_error());
+    job->done = 0;
+    return search_once(job, o, plain);
 }
 
 static int run(struct lisi *job, const struct uni_matrix *embedding, const struct uni_lisi_options *o, double *values,
@@ -264,7 +316,6 @@ static int run(struct lisi *job, const struct uni_matrix *embedding, const struc
 {
     int err = 0;
     struct uni_array_row list[ARRAYS];
-    struct uni_neighbours search = {0};
     struct uni_matrix plain;
     struct uni_lisi_score unused;
     int64_t n = job->plan.n_sampled;
@@ -276,13 +327,11 @@ static int run(struct lisi *job, const struct uni_matrix *embedding, const struc
     TRY(uni_matrix_check(embedding, &plain, NULL));
     if (n < job->plan.n_cells)
         draw_cells(job, o->seed);
-    TRY(open_search(&search, job, o, &plain));
-    TRY(uni_neighbours_find(&search, index_cell, job));
+    TRY(search(job, o, &plain));
     give_cells(job, cells);
     for (int l = 0; scores && l < job->n_labels; l++)
         uni_lisi_describe(&scores[l], job->values + l * n, n, job->plan.n_cells, job->sorted);
 done:
-    uni_neighbours_close(&search);
     uni_arena_close(&job->arena);
     return err;
 }
@@ -304,5 +353,7 @@ int uni_lisi(const struct uni_matrix *embedding, const struct uni_batch *labels,
     err = run(&job, embedding, &o, values, cells, scores);
     for (int64_t i = 0; err && values && i < n_labels * job.plan.n_sampled; i++)
         values[i] = NAN;
+    if (o.warning)
+        memcpy(o.warning, job.warning, sizeof job.warning);
     return err;
 }

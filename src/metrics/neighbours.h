@@ -84,7 +84,7 @@ int64_t uni_neighbours_bytes(const struct uni_near_job *, int64_t *threads);
 int uni_neighbours_open(struct uni_neighbours *, const struct uni_near_job *);
 
 /* Calls each for every query i with its k nearest, the nearest first; in any order, from any thread. UNI_STOPPED: cancelled,
-   within milliseconds. */
+   within milliseconds, or when a device has found for UNI_NEAR_BATCH queries. */
 int uni_neighbours_find(struct uni_neighbours *,
                         void (*each)(void *context, int64_t i, const struct uni_near_cell *near, int thread), void *context);
 void uni_neighbours_close(struct uni_neighbours *); /* safe after a failed open */

@@ -66,9 +66,9 @@ class Program:
         return found
 
 
-def places(program, arguments):
+def places(program, arguments, folder=None):
     """(number of its first call, function) of every place; the files of the run without a failure."""
-    folder = program.fresh()
+    folder = folder or program.fresh()
     listed = os.path.join(program.root, "list")
     status, _, err, report = program.run(arguments, folder, LIST=listed)
     if status != 0 or report:
@@ -217,6 +217,62 @@ def check_score(counts, program):
     shutil.rmtree(folder)
 
 
+def check_score_auto(counts, program):
+    """A thousand million pairs of cells go to the card, where it can be used, and the CPU does whatever the card does not."""
+    folder = program.fresh()
+    program.run(["simulate", "--cells", "2000000", "--dims", "1", "--levels", "2", "-q", "-o", "wide.h5ad"], folder)
+    score = ["score", "wide.h5ad", "--batch", "batch", "--sample"]
+    good = program.run(score + ["500", "--backend", "cpu"], folder)[1]
+    listed = os.path.join(folder, "list")
+
+    def calls():
+        try:
+            with open(listed) as f:
+                found = [line.split()[1] for line in f]
+            os.remove(listed)
+            return found
+        except OSError:
+            return []
+
+    def one(name, arguments, warning, **card):
+        status, out, err, report = program.run(arguments, folder, LIST=listed, **card)
+        warned = err.splitlines()
+        counts.check("score, auto, " + name, status == 0 and not report and len(warned) == (1 if warning else 0) and
+                     (not warning or "unisono: warning: backend cuda " in warned[0] and warning in warned[0]), (status, out, err, report))
+        return out, calls()
+    found = one("a card", score + ["500"], None)
+    counts.check("score, auto: the card does it", found[0] == good and "__cudaLaunchKernel" in found[1], found)
+    counts.check("score, auto, a pair less: no call", one("a pair less", score + ["499"], None)[1] == [])
+    counts.check("score, the CPU asked for: no call", one("the CPU asked for", score + ["500", "--backend", "cpu"], None) == (good, []))
+    cannot = "cannot be used, so the CPU is: "
+    for name, arguments, warning, card in (
+            ("no card", [], None, {"COUNT": 0}),
+            ("a third of two", ["--device", "2"], cannot + "there is no device 2", {"COUNT": 2}),
+            ("an old card", [], cannot + "made-up card 0", {"CAPABILITY": 75}),
+            ("a full card", [], "cannot take this, so the CPU does: the neighbours of these cells need", {"FREE": 1000000})):
+        out, called = one(name, score + ["500"] + arguments, warning, **card)
+        counts.check("score, auto, %s: the CPU does it" % name, out == good and "__cudaLaunchKernel" not in called, (out, called))
+    one("too many neighbours", score + ["500", "--perplexity", "90"], "does not find 269 neighbours, which perplexity 90 takes")
+    one("too many neighbours and no card", score + ["500", "--perplexity", "90"], None, COUNT=0)
+    report = ["report", "wide.h5ad", "--batch", "batch", "--basis", "X_pca", "--points", "500", "--tsne-cells", "0", "-f", "-o", "r.html"]
+    for quiet, card, warned in ([], {"FREE": 1000000}, 1), (["-q"], {"FREE": 1000000}, 0), ([], {"COUNT": 0}, 0):
+        status, _, err, _ = program.run(report + quiet, folder, **card)
+        counts.check("report, auto, %s" % card, status == 0 and err.count("warning: backend cuda cannot take this") == warned and
+                     err.count("warning") == warned, err)
+
+    def fail(place):
+        number, function = place
+        status, out, err, left = program.run(score + ["500"], folder, FAIL_AT=number, ERROR=719)
+        warned = err.splitlines()
+        # What the plan asks is asked again later. What only the search asks must be told.
+        needs = function not in GIVE_BACK and function not in ("cudaGetDeviceCount", "cudaGetDeviceProperties", "cudaMemGetInfo", "cudaDriverGetVersion")
+        right = status == 0 and out == good and not left and all("backend cuda cannot" in line for line in warned) and len(warned) <= 1
+        counts.check("score, auto, call %d (%s) fails" % place, right and (warned or not needs), (status, out, err, left))
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        list(pool.map(fail, places(program, score + ["500"], folder)[0]))
+    shutil.rmtree(folder)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", required=True)
@@ -237,6 +293,7 @@ def main():
         check_failures(counts, program, TO_FILE)
         check_score(counts, program)
         check_failures(counts, program, SCORE)
+        check_score_auto(counts, program)
     finally:
         shutil.rmtree(program.root)
     counts.close()

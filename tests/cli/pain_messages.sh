@@ -53,5 +53,10 @@ for plugin in "" ./plugin.so; do
     UNISONO_CUDA_PLUGIN=$plugin unisono integrate large.h5ad --batch batch --clusters 5 --max-rounds 1 -f -o e.npy 2>&1 |
         sed -E 's/\(.*//; s/named? cannot.*/cannot be opened/; s/: \.\/plugin.*//'
 done
+for n in 9999 10000; do
+    for plugin in "" ./plugin.so; do
+        UNISONO_CUDA_PLUGIN=$plugin unisono score large.h5ad --batch batch --sample $n 2>&1 >/dev/null | sed -E "s/^/$n cells looked at: /; s/: \.\/plugin.*//"
+    done
+done
 ls no.* 2>/dev/null
 exit 0

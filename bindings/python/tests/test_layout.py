@@ -32,7 +32,7 @@ def truth(tmp_path_factory):
             )
     for enum in _c.ENUMS:
         lines += [f'printf("UNI_{m.name} %d\\n", (int)UNI_{m.name});' for m in enum]
-    lines.append('printf("max %d\\n", UNI_MAX_VARIABLES);')
+    lines.append('printf("max %d %d\\n", UNI_MAX_VARIABLES, UNI_LISI_WARNING);')
     body = "\n".join(lines)
     (folder / "layout.c").write_text(
         f"#include <stdio.h>\n#include <unisono.h>\nint main(void)\n{{\n{body}\nreturn 0;\n}}\n"
@@ -57,7 +57,7 @@ def test_struct(truth, struct):
 def test_enum(truth, enum):
     for member in enum:
         assert truth[f"UNI_{member.name}"] == [int(member)]
-    assert truth["max"] == [_c.MAX_VARIABLES]
+    assert truth["max"] == [_c.MAX_VARIABLES, _c.LISI_WARNING]
 
 
 def test_no_field_of_a_struct_is_left_out():

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from importlib.metadata import version
@@ -138,3 +139,26 @@ def test_as_the_program(blobs, tmp_path):
     for name in ("mean", "median", "standard_error"):
         assert theirs[name] == pytest.approx(getattr(ours, name), rel=1e-10)
     assert theirs["scaled"] == pytest.approx(ours.ilisi, rel=1e-10)
+
+
+def test_a_card_is_asked_for_by_the_work_there_is(tmp_path):
+    """By a process of its own, for the plugin, here a file that is none, is opened once."""
+    (tmp_path / "plugin.so").write_text("no plugin")
+    program = """if True:
+        import warnings, numpy as np, unisono
+        X = np.arange(2_000_000.0, dtype=np.float32).reshape(-1, 1)
+        for sample, given in ((499, {}), (500, {}), (500, {"backend": "cpu"})):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                found = unisono.lisi(X, np.arange(len(X)) % 2, sample=sample, **given)
+            print(sample, given, [str(w.message)[:47] for w in caught], found.values.shape)
+    """
+    environment = dict(os.environ, UNISONO_CUDA_PLUGIN=str(tmp_path / "plugin.so"))
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == [
+        "499 {} [] (499, 1)",
+        "500 {} ['backend cuda cannot be used, so the CPU is: the'] (500, 1)",
+        "500 {'backend': 'cpu'} [] (500, 1)",
+    ]

@@ -25,6 +25,7 @@ from enum import IntEnum
 from pathlib import Path
 
 MAX_VARIABLES = 8
+LISI_WARNING = 400
 
 
 class Status(IntEnum):
@@ -370,6 +371,7 @@ class LisiOptions(ctypes.Structure):
         ("progress_user", c_void_p),
         ("backend", c_int),
         ("device", c_int64),
+        ("warning", c_char_p),
     ]
 
 
@@ -421,7 +423,7 @@ STRUCTS = (
     LisiPlan,
     LisiScore,
 )
-ENUMS = (Status, Dtype, Kind, Missing, Array, Reason)
+ENUMS = (Status, Dtype, Kind, Missing, Backend, Array, Reason)
 
 _PROTOTYPES = {
     "uni_version": (c_char_p, []),

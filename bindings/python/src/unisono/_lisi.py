@@ -78,7 +78,7 @@ class Lisi(NamedTuple):
     n_neighbours: int
 
 
-_BACKENDS = ("auto", "cpu", "cuda")  # enum uni_backend_kind
+_BACKENDS = {kind.name.removeprefix("BACKEND_").lower(): kind for kind in _c.Backend}
 
 
 class _Call:
@@ -120,6 +120,8 @@ def _run(embedding: Embedding, variables: Sequence[Variable], **given: Any) -> L
         if value is not None:
             setattr(o, name, _number(value, name, float if name == "perplexity" else int))
     o.cancel = ctypes.pointer(call.flag)
+    warning = ctypes.create_string_buffer(_c.LISI_WARNING)
+    o.warning = ctypes.cast(warning, ctypes.c_char_p)
     matrix = embedding.matrix()
     batches = (_c.Batch * n)(*(variable.batch() for variable in variables))
     scores = (_c.LisiScore * n)()
@@ -136,8 +138,9 @@ def _run(embedding: Embedding, variables: Sequence[Variable], **given: Any) -> L
         )  # fmt: skip
 
     carry_out(call, work, None)
-    if plan.note:
-        warn(_c.text(plan.note))
+    for sentence in (plan.note, warning.value):
+        if sentence:
+            warn(_c.text(sentence))
     names = [variable.name or "labels" for variable in variables]
     found = [
         LisiScore(s.mean, s.median, s.standard_error, s.n_levels, s.n_missing, s.n_values)
@@ -160,7 +163,7 @@ def lisi(
     sample: int | None = None,
     seed: int | None = None,
     threads: int | None = None,
-    backend: str = "cpu",
+    backend: str = "auto",
     device: int | None = None,
 ) -> Lisi:
     """How many levels there are around a cell: the local inverse Simpson's index.
@@ -185,8 +188,9 @@ def lisi(
         Of the sample.
     threads : int, default 0
         0: the CPUs that this process may use. The result is the same for any number.
-    backend : {"cpu", "auto", "cuda"}
-        What goes through all cells for the nearest. The result is the same.
+    backend : {"auto", "cpu", "cuda"}
+        What goes through all cells for the nearest. The result is the same. auto: a card, if there
+        is one that can do it and the cells looked at times all cells are 10^9 or more.
     device : int, default 0
         Of several cards the one that backend cuda uses.
 
@@ -203,7 +207,7 @@ def lisi(
     [1.98, 1.0]
     """
     if backend not in _BACKENDS:
-        raise ValueError(f"backend is {backend!r}; it must be auto, cpu or cuda")
+        raise ValueError(f"backend is {backend!r}; it must be one of {', '.join(_BACKENDS)}")
     return _run(
         take(X),
         _labels.encode_all(labels, True),
@@ -211,7 +215,7 @@ def lisi(
         sample=sample,
         seed=seed,
         threads=threads,
-        backend=_BACKENDS.index(backend),
+        backend=_BACKENDS[backend],
         device=device,
     )
 
