@@ -148,7 +148,7 @@ static void find_card_if_any(struct lisi *job, int64_t device)
     const struct uni_lisi_plan *p = &job->plan;
     struct uni_backend_info info;
     int present = 0;
-    if (p->n_sampled < AUTO_PAIRS / p->n_cells)
+    if (p->n_sampled <= (AUTO_PAIRS - 1) / p->n_cells)
         return;
     if (!uni_cuda_describe(&info, device, &present) || !info.usable) {
         if (present)
