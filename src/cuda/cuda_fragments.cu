@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* W and Y as the tensor cores' second factors, split in two halves: what assign multiplies by. */
+/* W and Y as the tensor cores' second factors, split in two halves, or as what these are made from: what assign multiplies by. */
 #include "cuda_backend.h"
 #include "cuda_columns.cuh"
 #include "cuda_device.cuh"
@@ -60,5 +60,53 @@ int uni_cuda_pack_W(const struct uni_cuda *c, const float *W, cudaStream_t strea
 int uni_cuda_pack_Y(const struct uni_cuda *c, cudaStream_t stream)
 {
     pack_Y<<<8, 256, 0, stream>>>(c->v, c->fast.kt, c->fast.dt);
+    return CUDA(cudaGetLastError());
+}
+
+/* ---- of the passes by warpgroups ----------------------------------------------------------------------------------------------
+ */
+
+/* W of every group, the sum of its rows, times a power of two, in rows of 8 DT. */
+__global__ void pack_rows(uni_cuda_view v, const float *W, int rows, int columns, float scale)
+{
+    float *to = (float *)v.W_fragments + (int64_t)blockIdx.x * rows * columns;
+    for (int i = blockIdx.y * blockDim.x + threadIdx.x; i < rows * columns; i += gridDim.y * blockDim.x) {
+        const int k = i / columns, d = i % columns;
+        float w = 0;
+        for (int u = 0; u < v.V && k < v.K && d < v.D; u++)
+            w += W[((int64_t)v.group_row[(int)blockIdx.x * v.V + u] * v.K + k) * v.D + d];
+        to[i] = w * scale;
+    }
+}
+
+int uni_cuda_hopper_pack_W(const struct uni_cuda *c, const float *W, cudaStream_t stream)
+{
+    pack_rows<<<dim3((unsigned)c->v.G, c->v.G < 2 * c->cores ? 7 : 2), 256, 0, stream>>>(c->v, W, (c->fast.kt + 1) / 2 * 16,
+                                                                                         8 * c->fast.dt, (float)c->W_scale);
+    return CUDA(cudaGetLastError());
+}
+
+/* Y in two halves: 16 bytes are eight dimensions of a column. */
+__global__ void pack_columns(uni_cuda_view v, int KT, int DT)
+{
+    const int dims = (DT + 1) / 2 * 16;
+    __half *hi = (__half *)v.Y_fragments, *lo = hi + dims * 8 * KT;
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < dims * 8 * KT; i += gridDim.x * blockDim.x) {
+        const int column = i / dims, d = i % dims, k = assign_column(KT, column / 8, column % 8);
+        const float y = k < v.K && d < v.D ? v.Y[(int64_t)k * v.D + d] * Z_SCALE : 0;
+        const int at = ((d / 8 * KT + column / 8) * 8 + column % 8) * 8 + d % 8;
+        hi[at] = __float2half_rn(y);
+        lo[at] = __float2half_rn(y - __half2float(hi[at]));
+    }
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < 8 * KT; i += gridDim.x * blockDim.x) {
+        const int k = assign_column(KT, i / 8, i % 8);
+        const float scale = k < v.K ? 2 * 1.44269504f / v.sigma[k] : 0;
+        v.logit[i] = k < v.K ? make_float2(scale / (Z_SCALE * Z_SCALE), -scale) : make_float2(0, -1e30f);
+    }
+}
+
+int uni_cuda_hopper_pack_Y(const struct uni_cuda *c, cudaStream_t stream)
+{
+    pack_columns<<<16, 256, 0, stream>>>(c->v, c->fast.kt, c->fast.dt);
     return CUDA(cudaGetLastError());
 }

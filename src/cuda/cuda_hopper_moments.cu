@@ -9,19 +9,23 @@
 #include "cuda_hopper.cuh"
 #include "cuda_rows.cuh"
 
-enum { STAGES = 2, TURNS = 256 /* of chunks, before the float32 sums are given away */, PLAIN = 0, DAMPED = 1, WITH_FIT = 2 };
+enum { TURNS = 256 /* of chunks, before the float32 sums are given away */, PLAIN = 0, DAMPED = 1, WITH_FIT = 2 };
 enum { SCALES = CHUNK + 8 /* of a window of 1 / s that begins on a border of 16 bytes */ };
 #define LOG2_Q_SCALE 5.0f /* of BASE_SCALE / R_SCALE */
 #define NOTHING 1e-30f    /* has a logarithm, and counts for nothing */
 
 /* Where things lie in shared memory, in bytes from its start. */
 struct moments_room {
-    int pitch;                        /* of a row of base: an odd number of 16 bytes, so that eight rows meet in no bank */
-    int base, Z, scale, pen, stage;   /* within a stage; a stage's size */
-    int hi, lo, weights, factor, all; /* behind the stages, for each: z's halves, what its cells' q is made of; their size */
+    int pitch;                      /* of a row of base: an odd number of 16 bytes, so that eight rows meet in no bank */
+    int base, Z, scale, pen, stage; /* within a stage; a stage's size */
+    int hi, lo, weights, factor, factors,
+        all; /* of two chunks z's halves and what its cells' q is made of; their size; the first */
 };
 
-static __host__ __device__ moments_room room_of(const uni_cuda_view &v, int NT)
+/* How many chunks' rows are there or on their way: so that two blocks fit a multiprocessor. */
+template <int NT, int MODE> constexpr int STAGES = MODE == PLAIN &&NT < 8 ? 3 : 2;
+
+template <int NT, int MODE> static __host__ __device__ moments_room room_of(const uni_cuda_view &v)
 {
     moments_room r;
     const int slots = v.damped ? KEPT_TABLES + 1 : 1;
@@ -35,7 +39,8 @@ static __host__ __device__ moments_room room_of(const uni_cuda_view &v, int NT)
     r.lo = CHUNK * NT * 16;
     r.weights = 2 * CHUNK * NT * 16;
     r.factor = r.weights + (v.damped ? (KEPT_TABLES + 2) * CHUNK * 4 : 0);
-    r.all = STAGES * (r.stage + r.factor);
+    r.factors = STAGES<NT, MODE> * r.stage;
+    r.all = r.factors + 2 * r.factor;
     return r;
 }
 
@@ -210,7 +215,7 @@ __device__ __forceinline__ void multiply_chunk(float (&acc)[NT][4], const char *
 {
     const int lane = threadIdx.x % 32, first = (int)threadIdx.x / 32 * 16;
     const uint32_t at = shared_address(stage + room.base) + (uint32_t)((lane % 8 + lane / 16 * 8) * room.pitch) +
-                        2 * (uint32_t)(first + lane / 8 % 2 * 8);
+                        2 * (uint32_t)min(first + lane / 8 % 2 * 8, v.Kp - 8);
     const uint32_t hi = shared_address(factor + room.hi), lo = shared_address(factor + room.lo);
     uint32_t a[CHUNK / 16][4], rest[MODE == PLAIN ? 1 : CHUNK / 16][4];
 #pragma unroll
@@ -219,7 +224,7 @@ __device__ __forceinline__ void multiply_chunk(float (&acc)[NT][4], const char *
 #pragma unroll
     for (int s = 0; s < CHUNK / 16; s++) {
         load_matrices_turned(a[s], at + 16 * s * room.pitch);
-        if constexpr (MODE != PLAIN) { /* behind the row's end lies anything, and it must not count */
+        if constexpr (MODE != PLAIN) { /* behind the row's end come its last clusters again: they must not count */
             uint32_t base[4];
 #pragma unroll
             for (int i = 0; i < 4; i++) {
@@ -247,11 +252,12 @@ __device__ __forceinline__ void multiply_chunk(float (&acc)[NT][4], const char *
 /* The second factor of a chunk whose rows are on their way, and what its q are made of. */
 template <int NT, int MODE>
 __device__ __forceinline__ void prepare(char *smem, const uni_cuda_view &v, const moments_room &room, uni_cuda_chunk c,
-                                        int at_stage, uint32_t barrier, uint32_t phase, quotients &q, int k, float Z_scale)
+                                        uint32_t turns, uint32_t full, quotients &q, int k, float Z_scale)
 {
+    const uint32_t at_stage = turns % STAGES<NT, MODE>;
     const char *stage = smem + at_stage * room.stage;
-    char *factor = smem + STAGES * room.stage + at_stage * room.factor;
-    barrier_wait(barrier, phase);
+    char *factor = smem + room.factors + turns % 2 * room.factor;
+    barrier_wait(full + 8 * at_stage, turns / STAGES<NT, MODE> & 1);
     if (MODE == PLAIN)
         take_piece(q, (const float *)(stage + room.pen), v.K, v.Kp, c.piece, k);
     else
@@ -265,9 +271,10 @@ __global__ void __launch_bounds__(128 * KB, 4 / KB)
     hopper_moments(const __grid_constant__ uni_cuda_view v, float Z_scale, double S_scale)
 {
     extern __shared__ __align__(128) char smem[];
+    constexpr int STAGES = ::STAGES<NT, MODE>;
     __shared__ __align__(8) uint64_t barriers[STAGES];
     __shared__ double parts[4 * KB];
-    const moments_room room = room_of(v, NT);
+    const moments_room room = room_of<NT, MODE>(v);
     const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), k = 16 * warp + (int)threadIdx.x % 32 / 4;
     const uint32_t begin = (uint32_t)((uint64_t)v.chunks * blockIdx.x / gridDim.x),
                    end = (uint32_t)((uint64_t)v.chunks * (blockIdx.x + 1) / gridDim.x), full = shared_address(barriers);
@@ -291,9 +298,9 @@ __global__ void __launch_bounds__(128 * KB, 4 / KB)
     for (int s = 0; s < STAGES && warp == 0 && begin + s < end; s++)
         fetch<MODE>(v, room, v.chunk[begin + s], shared_address(smem + s * room.stage), full + 8 * s);
     if (begin < end)
-        prepare<NT, MODE>(smem, v, room, next, 0, full, 0, q, k, Z_scale);
+        prepare<NT, MODE>(smem, v, room, next, 0, full, q, k, Z_scale);
     for (uint32_t at = begin; at < end; at++) {
-        const uint32_t turns = at - begin, at_stage = turns % STAGES, next_stage = (turns + 1) % STAGES;
+        const uint32_t turns = at - begin, at_stage = turns % STAGES;
         const uni_cuda_chunk now = next, ahead = v.chunk[min(at + STAGES, end - 1)];
         const char *stage = smem + at_stage * room.stage;
         next = v.chunk[min(at + 1, end - 1)];
@@ -310,9 +317,9 @@ __global__ void __launch_bounds__(128 * KB, 4 / KB)
         __syncthreads(); /* this chunk's factor is there, and nobody needs the last one's */
         float acc[NT][4], of_clusters[2] = {0, 0};
         const float factor[2] = {q.factor[0], q.factor[1]};
-        multiply_chunk<NT, MODE>(acc, smem + STAGES * room.stage + at_stage * room.factor, room, stage, v, own, of_clusters);
+        multiply_chunk<NT, MODE>(acc, smem + room.factors + turns % 2 * room.factor, room, stage, v, own, of_clusters);
         if (at + 1 < end) /* while the products are under way */
-            prepare<NT, MODE>(smem, v, room, next, next_stage, full + 8 * next_stage, (turns + 1) / STAGES & 1, q, k, Z_scale);
+            prepare<NT, MODE>(smem, v, room, next, turns + 1, full, q, k, Z_scale);
         products_wait<NT>(acc);
         if (MODE == WITH_FIT)
             fit += (double)(of_clusters[0] * sigma[0] + of_clusters[1] * sigma[1]);
@@ -344,7 +351,7 @@ template <int KB, int NT> static int launch(const struct uni_cuda *c, int fit, c
     auto kernel = !c->v.damped ? hopper_moments<KB, NT, PLAIN>
                   : fit        ? hopper_moments<KB, NT, WITH_FIT>
                                : hopper_moments<KB, NT, DAMPED>;
-    const int bytes = room_of(c->v, NT).all;
+    const int bytes = c->v.damped ? room_of<NT, DAMPED>(c->v).all : room_of<NT, PLAIN>(c->v).all;
     int err = CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     if (err)
         return err;
