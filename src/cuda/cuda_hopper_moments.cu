@@ -266,6 +266,17 @@ __device__ __forceinline__ void prepare(char *smem, const uni_cuda_view &v, cons
     fence_async();
 }
 
+/* Rows that are not there count as 0 times what lies in the stages: numbers, from the start. */
+template <int STAGES, int THREADS> __device__ __forceinline__ void clear_stages(char *smem, int bytes, uint32_t full)
+{
+    for (int i = threadIdx.x; i < STAGES * bytes / 16; i += THREADS)
+        ((uint4 *)smem)[i] = make_uint4(0, 0, 0, 0);
+    if (threadIdx.x < STAGES)
+        barrier_open(full + 8 * threadIdx.x);
+    fence_async();
+    __syncthreads();
+}
+
 template <int KB, int NT, int MODE>
 __global__ void __launch_bounds__(128 * KB, 4 / KB)
     hopper_moments(const __grid_constant__ uni_cuda_view v, float Z_scale, double S_scale)
@@ -288,12 +299,7 @@ __global__ void __launch_bounds__(128 * KB, 4 / KB)
 #pragma unroll
     for (int n = 0; n < NT; n++)
         sum[n][0] = sum[n][1] = sum[n][2] = sum[n][3] = 0;
-    for (int i = threadIdx.x; i < STAGES * room.stage / 16; i += 128 * KB) /* rows that are not there count as 0 times these */
-        ((uint4 *)smem)[i] = make_uint4(0, 0, 0, 0);
-    if (threadIdx.x < STAGES)
-        barrier_open(full + 8 * threadIdx.x);
-    fence_async();
-    __syncthreads();
+    clear_stages<STAGES, 128 * KB>(smem, room.stage, full);
     uni_cuda_chunk next = v.chunk[min(begin, v.chunks - 1)];
     for (int s = 0; s < STAGES && warp == 0 && begin + s < end; s++)
         fetch<MODE>(v, room, v.chunk[begin + s], shared_address(smem + s * room.stage), full + 8 * s);
