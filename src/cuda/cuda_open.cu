@@ -7,7 +7,7 @@
 
 #include "../method.h"
 #include "cuda_backend.h"
-#include "cuda_device.cuh"
+#include "cuda_hopper.cuh"
 
 enum { MOST_D = 512, MOST_K = 1024 };
 enum { RESERVE = 256 << 20, HOST_BUFFERS = 24 << 20 }; /* of copies, on the card with what the driver takes, and on the host */
@@ -29,9 +29,10 @@ static int grid_of(const struct uni_problem *p, int cores)
     return p->G > 4 * (int64_t)cores ? 2 * cores : cores;
 }
 
-/* The passes of the warpgroups are of compute capability 9.0 and base in half precision. Of the block update they keep 1 / s and P W
-   of a piece in halves, whose range holds penalties that differ by a factor of 2^32: as they do for all levels but the rarest, and
-   powers that are not far from the usual. Of the damped update they take as many tables as the usual sweeps leave. The least penalty that there can be: E = share r and O <= r in ((a E + b) / (O + E + b))^theta. */
+/* The passes of the warpgroups are of compute capability 9.0 and base in half precision. Of the block update they keep 1 / s and
+   P W of a piece in halves, whose range holds penalties that differ by a factor of 2^32: as they do for all levels but the
+   rarest, and powers that are not far from the usual. Of the damped update they take as many tables as the usual sweeps leave.
+   The least penalty that there can be: E = share r and O <= r in ((a E + b) / (O + E + b))^theta. */
 static int suits_hopper(const struct uni_cuda *c)
 {
     const struct uni_problem *p = c->p;
@@ -58,7 +59,8 @@ static int slots_of(const struct uni_problem *p)
     return p->jacobi && past > 1 ? (int)past : 1;
 }
 
-static void view_of(struct uni_cuda_view *v, const struct uni_problem *p, int64_t pieces, int64_t parts, int64_t tiles, int64_t chunks, int grid)
+static void view_of(struct uni_cuda_view *v, const struct uni_problem *p, int64_t pieces, int64_t parts, int64_t tiles,
+                    int64_t chunks, int grid)
 {
     v->N = p->N;
     v->N_all = p->N_all;
@@ -337,17 +339,29 @@ __global__ void largest_entry(const float *Z, int64_t n, unsigned *out)
         atomicMax(out, __float_as_uint(most));
 }
 
-/* Powers of two: W_scale takes Z and W to halves, S_scale sums of Z to 64-bit integers. */
-static int choose_scales(struct uni_cuda *c)
+/* Do warpgroups multiply in the code that runs? Not in what a driver compiles from PTX, as it can be made to for any card. */
+__global__ void of_warpgroups(unsigned *out)
+{
+    *out = UNI_WGMMA;
+}
+
+/* Powers of two: W_scale takes Z and W to halves, S_scale sums of Z to 64-bit integers. And what the card runs. */
+static int look(struct uni_cuda *c)
 {
     int err = 0, exponent = 0, rows = 0;
-    float largest = 0;
-    TRY(CUDA(cudaMemsetAsync(c->v.result, 0, sizeof(float), c->stream)));
+    struct {
+        float largest;
+        unsigned wide;
+    } seen = {0, 0};
+    TRY(CUDA(cudaMemsetAsync(c->v.result, 0, sizeof seen, c->stream)));
     largest_entry<<<4 * c->cores, 256, 0, c->stream>>>(c->v.Z, c->v.N_all * c->v.Dz, (unsigned *)c->v.result);
+    of_warpgroups<<<1, 1, 0, c->stream>>>((unsigned *)c->v.result + 1);
     TRY(CUDA(cudaGetLastError()));
-    TRY(CUDA(cudaMemcpyAsync(&largest, c->v.result, sizeof largest, cudaMemcpyDeviceToHost, c->stream)));
+    TRY(CUDA(cudaMemcpyAsync(&seen, c->v.result, sizeof seen, cudaMemcpyDeviceToHost, c->stream)));
     TRY(CUDA(cudaStreamSynchronize(c->stream)));
-    (void)frexp((double)largest, &exponent); /* largest < 2^exponent */
+    c->hopper = c->hopper && seen.wide;
+    c->v.base_scale = c->hopper && c->v.damped ? c->v.base_scale : NULL;
+    (void)frexp((double)seen.largest, &exponent); /* largest < 2^exponent */
     (void)frexp((double)c->v.N, &rows);
     c->W_scale = ldexp(1, 9 - exponent < 100 ? 9 - exponent : 100);
     c->v.S_scale = ldexp(1, 61 - exponent - rows);
@@ -379,12 +393,11 @@ int uni_cuda_open(struct uni_backend *b, const struct uni_problem *p, const stru
     c->v.batch_pieces = (int)c->lists.most_pieces;
     c->v.step_rows = (int)(c->lists.step_rows + 3) / 4 * 4;
     TRY(take_memory(c, b));
-    c->v.base_scale = c->hopper && c->v.damped ? c->v.base_scale : NULL;
     TRY(CUDA(cudaHostAlloc(&c->pinned, RESULTS * sizeof(double) + (size_t)(p->K * p->D) * sizeof(float), cudaHostAllocDefault)));
     TRY(send_lists(c));
     TRY(uni_cuda_lanes_open(c));
     TRY(uni_cuda_rows_in(c, source));
-    TRY(choose_scales(c));
+    TRY(look(c));
 done:
     if (err)
         uni_cuda_close(b);

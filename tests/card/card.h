@@ -44,7 +44,7 @@ CARD_API int card_is_new(long call);      /* is it the first from its place sinc
 CARD_API const char *card_failed(void);   /* the function that was made to fail, or "" */
 CARD_API const char *card_problems(void); /* what was broken since, and what is not given back as it stands; a line each */
 CARD_API void card_set(const char *name,
-                       long long value); /* "count", "free", "capability", "degenerate"; "current": this thread's device */
+                       long long value); /* "count", "free", "capability", "degenerate", "from ptx"; "current": this thread's device */
 CARD_API int card_current(void);         /* this thread's device */
 CARD_API int card_used(int device);      /* has anything been made on it? */
 CARD_API int card_on_host(void);         /* since card_begin: kernels were given Z (1), base (2) in memory of the host */
@@ -52,7 +52,7 @@ CARD_API int card_on_host(void);         /* since card_begin: kernels were given
 /* ---- among its files */
 
 /* card_calls.c */
-extern int card_degenerate;
+extern int card_degenerate, card_from_ptx; /* the ridge systems are; kernels are what the driver compiled */
 void card_problem(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int card_lock(void);
 void card_unlock(int *held);

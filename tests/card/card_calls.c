@@ -10,7 +10,7 @@
 
 #include "card.h"
 
-int card_degenerate, card_host_rows;
+int card_degenerate, card_from_ptx, card_host_rows;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static long calls, fail_at, turn;
 enum { MOST_NOTED = 20000 };
@@ -187,6 +187,8 @@ void card_set(const char *name, long long value)
         capability = value;
     else if (strcmp(name, "degenerate") == 0)
         card_degenerate = (int)value;
+    else if (strcmp(name, "from ptx") == 0)
+        card_from_ptx = (int)value;
     else if (strcmp(name, "current") == 0)
         used[device = (int)value] = 1;
 }

@@ -30,6 +30,9 @@ static const struct use uses[] = {
     {"damped, terms, sweep by sweep", 300, 5, 3, "clusters=4 update=jacobi terms=yes sweeps=6 window=1", .variables = 1},
     {"damped, plain path, single", 200, 70, 3, "clusters=4 update=jacobi precision=single", .variables = 1},
     {"degenerate systems", 300, 5, 3, "clusters=4", .degenerate = 1},
+    {"kernels from PTX", 300, 5, 3, "clusters=4", .variables = 1, .from_ptx = 1},
+    {"kernels from PTX, damped", 300, 5, 3, "clusters=4 update=jacobi", .variables = 1, .from_ptx = 1},
+    {"small pieces", 300, 50, 40, "clusters=100", .variables = 1},
     {"two variables", 300, 5, 4, "clusters=4", .variables = 2},
     {"three variables, damped", 300, 5, 4, "clusters=4 update=jacobi", .variables = 3},
     {"sums by level", 300, 5, 4, "clusters=4", .variables = 3, .by_level = 1},
@@ -167,6 +170,7 @@ static void check_use(const struct use *u)
     struct got good, again;
     card.set("free", free_for(u, u->way));
     card.set("degenerate", u->degenerate);
+    card.set("from ptx", u->from_ptx);
     card.begin(0, 0);
     use_run(&good, u, 0);
     long calls = card.calls(), places = 0;

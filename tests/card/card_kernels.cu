@@ -87,6 +87,17 @@ static void assign_kernel(const void *const *a, unsigned)
     rows_out(view_of(a), p.from, p.to, p.out, p.row_from);
 }
 
+/* Its rows come and go where kernels reach. */
+static void hopper_assign(const void *const *a, unsigned)
+{
+    (void)view_of(a);
+}
+
+static void of_warpgroups(const void *const *a, unsigned)
+{
+    *real(given<unsigned *>(a, 0)) = !card_from_ptx;
+}
+
 static void assign_plain(const void *const *a, unsigned)
 {
     rows_out(view_of(a), given<uint32_t>(a, 1), given<uint32_t>(a, 2), given<float *>(a, 6), given<int64_t>(a, 7));
@@ -267,12 +278,15 @@ enum { VIEW = sizeof(uni_cuda_view) };
 static const card_kernel card_kernels[] = {
     {"nearest", nearest, {8, 8, 8, 8, 8, 4, 8, 4, 4}},
     {"assign_kernel", assign_kernel, {VIEW, sizeof(pass)}},
+    {"hopper_assign", hopper_assign, {VIEW}},
+    {"of_warpgroups", of_warpgroups, {8}},
     {"assign_plain", assign_plain, {VIEW, 4, 4, 8, 4, 4, 8, 8}},
     {"give_R", give_R, {VIEW, 4, 8, 8}},
     {"level_tables", put_O, {VIEW}},
     {"finish_fit", finish_fit, {VIEW}},
     {"finish_ridge", finish_ridge, {VIEW}},
     {"moments_kernel", moments, {VIEW}},
+    {"hopper_moments", moments, {VIEW}},
     {"moments_plain", moments, {VIEW}},
     {"by_level", by_level, {VIEW}},
     {"to_double", to_double, {8, 8, 8}},

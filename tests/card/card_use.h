@@ -15,6 +15,7 @@ struct use {
     int cluster_sigma, odd_ones;
     int by_level; /* the seam's operations, with sums by level, which the library asks for where there are a great many groups */
     int degenerate; /* the card says that the ridge systems are */
+    int from_ptx;   /* its kernels are those that any card can run */
     enum place in,
         out; /* where the embedding lies, and where results go; of another than PAGEABLE the caller's stream is his own */
     int way; /* the card is too small for all: 1: Z lies on the host, 2: base too */
