@@ -313,9 +313,14 @@ static void assert_same_diagnosis(const struct uni_diagnosis *a, const struct un
     assert_int_equal(a->n_findings, b->n_findings);
     assert_same(a, b, length_median);
     assert_same(a, b, length_rms);
+    assert_same(a, b, length_999);
+    assert_same(a, b, length_max);
     for (int64_t l = 0; l < a->n_levels; l++) {
         assert_same(&a->levels[l], &b->levels[l], length_median);
         assert_same(&a->levels[l], &b->levels[l], length_rms);
+        assert_same(&a->levels[l], &b->levels[l], length_999);
+        assert_same(&a->levels[l], &b->levels[l], length_max);
+        assert_int_equal(a->levels[l].cells, b->levels[l].cells);
         assert_same(&a->levels[l], &b->levels[l], spread);
         assert_same(&a->levels[l], &b->levels[l], spread_kept);
     }
@@ -360,11 +365,62 @@ static void same_bytes_for_any_threads_and_layout(void **state)
     sample_free(&s);
 }
 
+/* Cells x 1 whose rank is their length but for a factor, and their levels in turn, one cell in 11 without. */
+static void assert_ranks(int64_t n, int32_t n_levels, int64_t threads)
+{
+    float *before = calloc((size_t)n, sizeof *before), *after = calloc((size_t)n, sizeof *after);
+    int32_t *level = calloc((size_t)n, sizeof *level);
+    int64_t taken = 0, middle[2] = {0, 0}, cells = 0;
+    struct uni_diagnosis *found;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t rank = i * 7919 % n; /* a prime that divides no n here: every rank once */
+        after[i] = (float)(rank + 1) / 1024;
+        level[i] = rank % 11 == 3 ? -1 : (int32_t)(rank % n_levels);
+    }
+    for (int64_t rank = 0; rank < n; rank++) {
+        taken += rank % 11 != 3;
+        cells += rank % 11 != 3 && rank % n_levels == 0;
+    }
+    for (int64_t rank = 0, seen = 0, seen_there = 0; rank < n; rank++) {
+        if (rank % 11 == 3)
+            continue;
+        middle[0] = ++seen == (taken + 1) / 2 ? rank : middle[0];
+        if (rank % n_levels == 0)
+            middle[1] = ++seen_there == (cells + 1) / 2 ? rank : middle[1];
+    }
+    struct uni_matrix a = {before, UNI_FLOAT32, n, 1, 0, 0}, b = {after, UNI_FLOAT32, n, 1, 0, 0};
+    struct uni_batch batch = {.name = "batch", .n_cells = n, .n_levels = n_levels, .level = level};
+    assert_int_equal(uni_diagnose(&found, NULL, &a, &b, &batch, 1, NULL, threads), UNI_OK);
+    assert_int_equal(found->n_skipped, n - taken);
+    assert_int_equal(found->levels[0].cells, cells);
+    assert_true(found->length_median == (double)(middle[0] + 1) / 1024);
+    assert_true(found->levels[0].length_median == (double)(middle[1] + 1) / 1024);
+    assert_true(found->length_max == (double)((n - 1) % 11 == 3 ? n - 1 : n) / 1024);
+    uni_diagnosis_close(found);
+    free(before);
+    free(after);
+    free(level);
+}
+
+/* Whatever way the lengths are put in order: by one thread or counted by all, sorts in one share or many. */
+static void ranks_are_right_for_few_cells_and_many(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {1, 2, 9, 4096, 4097, 70000, (1 << 20) * 11 / 10 + 100, 2400000};
+    for (int i = 0; i < 8; i++)
+        for (int64_t threads = 1; threads <= 4; threads += 3) {
+            assert_ranks(sizes[i], 1, threads);
+            assert_ranks(sizes[i], 2, threads);
+            assert_ranks(sizes[i], 1000, threads);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_of_cells_are_those_of_plain_loops),
         cmocka_unit_test(same_bytes_for_any_threads_and_layout),
+        cmocka_unit_test(ranks_are_right_for_few_cells_and_many),
     };
     return cmocka_run_group_tests_name("diagnostics", tests, NULL, NULL);
 }

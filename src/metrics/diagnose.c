@@ -219,19 +219,14 @@ static int say_where(int err, const struct uni_diagnose_cells *c)
 static int work_on_cells(struct uni_diagnose_work *w, struct uni_diagnose_cells *c)
 {
     int err = 0;
-    struct uni_pool *pool = NULL;
     TRY(uni_diagnose_order_open(c, w));
     w->answer.n_skipped = c->N_all - c->N;
     if (!c->before)
         goto done;
-    pool = uni_pool_open(c->threads, NULL);
-    if (!pool)
-        TRY(uni_fail(UNI_MEMORY, "no memory for %lld threads", (long long)c->threads));
-    TRY(say_where(uni_diagnose_pass(c, pool), c));
+    TRY(say_where(uni_diagnose_pass(c), c));
     uni_diagnose_levels(w, c);
-    TRY(uni_diagnose_types(w, c, pool));
+    TRY(uni_diagnose_types(w, c));
 done:
-    uni_pool_close(pool);
     uni_diagnose_order_close(c);
     return err;
 }
@@ -246,6 +241,9 @@ static int fill(struct uni_diagnose_work *w, struct uni_harmony *run, const stru
                                        .batches = w->batches,
                                        .level_first = w->level_first,
                                        .threads = threads < UNI_DIAGNOSE_THREADS ? threads : UNI_DIAGNOSE_THREADS};
+    cells.pool = uni_pool_open(cells.threads, NULL);
+    if (!cells.pool)
+        TRY(uni_fail(UNI_MEMORY, "no memory for %lld threads", (long long)cells.threads));
     struct uni_diagnose_cells joint = cells;
     if (run)
         TRY(ask_run(w, run, &joint));
@@ -264,6 +262,7 @@ static int fill(struct uni_diagnose_work *w, struct uni_harmony *run, const stru
     TRY(uni_diagnose_tables(w, run));
     uni_diagnose_findings(w);
 done:
+    uni_pool_close(cells.pool);
     uni_arena_close(&w->joint_arena);
     w->batches = w->types = NULL;
     return err;

@@ -14,7 +14,8 @@ struct uni_pool;
 enum {
     UNI_SLICE = 4096,
     UNI_TYPES_COMPARED = 4096, /* with more types than this they are not compared with each other */
-    UNI_DIAGNOSE_THREADS = 64
+    UNI_DIAGNOSE_THREADS = 64,
+    UNI_LENGTH_BINS = 2048
 };
 
 /* Cells of one type in one group, UNI_FEWEST or more: they have a centre. */
@@ -29,6 +30,11 @@ struct uni_slice {
 
 struct uni_diagnose_group {
     int64_t first, cells, first_slice, n_slices, first_piece, n_pieces;
+    int64_t place; /* of its lengths among those of a variable's levels */
+};
+
+struct uni_lengths {
+    double median, p999, most, rms;
 };
 
 /* The work on cells: gone when uni_diagnose returns. */
@@ -38,12 +44,13 @@ struct uni_diagnose_cells {
     const int64_t *level_first;              /* (V + 1) */
     const struct uni_matrix *before, *after;
     int64_t threads;
+    struct uni_pool *pool;
 
     int64_t *order;   /* (N_all) the caller's row of each sorted cell that takes part; N of them */
     int64_t *other;   /* (N_all) while sorting; then length and scratch */
     float *length;    /* (N) of the correction, sorted cells */
     float *scratch;   /* (N) */
-    int64_t *counter; /* most levels of a variable, or types, + 2 */
+    int64_t *counter; /* most levels of a variable, or types, + 2; or so many for each share of a sort */
     struct uni_arena cells;
 
     int64_t n_groups, n_pieces, n_slices;
@@ -57,6 +64,10 @@ struct uni_diagnose_cells {
     double *near;                     /* (threads, 3 T): weight and squared distances of a type to the others */
     double *mean;                     /* (2 D) */
     int64_t *type_first, *type_piece; /* (T + 1), (n_pieces) pieces in the order of their types */
+    struct uni_lengths *lengths;      /* most levels of a variable, or types */
+    double *partial;                  /* a number a slice of all cells */
+    int64_t *counts;                  /* (threads, UNI_LENGTH_BINS) */
+    float *most;                      /* (threads) */
     struct uni_arena tables;
 };
 
@@ -105,6 +116,8 @@ enum { UNI_MAX_FINDINGS = UNI_FINDING_KINDS * UNI_FINDINGS_LISTED };
 int uni_diagnose_sort_open(struct uni_diagnose_cells *);
 int uni_diagnose_same_group(const struct uni_diagnose_cells *, int64_t a, int64_t b); /* sorted cells */
 int uni_diagnose_order_open(struct uni_diagnose_cells *, struct uni_diagnose_work *);
+/* Where the sorted cells from at on, of one group that goes on to end, stop being of its type. */
+int64_t uni_diagnose_type_end(const struct uni_diagnose_cells *, int64_t at, int64_t end);
 int64_t uni_diagnose_order_bytes(const struct uni_diagnose_cells *sizes);
 void uni_diagnose_order_close(struct uni_diagnose_cells *);
 /* The level of a cell, counted over all variables; a missing label is the one past the variable's levels, -1 where there is none.
@@ -120,16 +133,16 @@ int64_t uni_diagnose_joint_bytes(int64_t n_cells, int64_t n_levels, int V);
 int uni_diagnose_joint_open(struct uni_diagnose_work *, struct uni_diagnose_cells *, int64_t run_levels);
 
 /* ---- diagnose_cells.c: the one pass over the cells, and the rows of levels from it */
-int uni_diagnose_pass(struct uni_diagnose_cells *, struct uni_pool *);
+int uni_diagnose_pass(struct uni_diagnose_cells *);
 void uni_diagnose_levels(struct uni_diagnose_work *, struct uni_diagnose_cells *);
 /* Of slices together: mean (2 D) before and after, and what is left of the squares around it. */
 void uni_diagnose_squares(double left[2], const struct uni_diagnose_cells *, int64_t first_slice, int64_t n_slices, double *mean);
 
-/* Order statistics; reorders the values. No values: NaN. */
-struct uni_lengths {
-    double median, p999, most, rms;
-};
-struct uni_lengths uni_lengths_of(float *values, int64_t n);
+/* ---- diagnose_lengths.c: order statistics of lengths. No values: NaN */
+/* Uses scratch, which the values don't lie in. */
+struct uni_lengths uni_lengths_of(struct uni_diagnose_cells *, const float *values, int64_t n);
+/* Of n runs of scratch, which first (n + 1) cuts; may reorder each. */
+void uni_lengths_of_runs(struct uni_lengths *, struct uni_diagnose_cells *, const int64_t *first, int64_t n);
 
 /* ---- diagnose_types.c: the rows of the types */
 /* Says that a level has so many cells of a type. */
@@ -137,7 +150,7 @@ void uni_diagnose_present(struct uni_diagnose_work *, int64_t v, int64_t level, 
 /* The tree that a level belongs to: levels with a type in common, and with those that these have one in common with, and so on.
  */
 int64_t uni_diagnose_tree(const struct uni_diagnose_work *, int64_t node);
-int uni_diagnose_types(struct uni_diagnose_work *, struct uni_diagnose_cells *, struct uni_pool *);
+int uni_diagnose_types(struct uni_diagnose_work *, struct uni_diagnose_cells *);
 
 /* ---- diagnose_tables.c: levels and clusters from the run's tables */
 int uni_diagnose_tables(struct uni_diagnose_work *, struct uni_harmony *);

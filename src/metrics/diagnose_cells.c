@@ -8,40 +8,65 @@
 #include "../error.h"
 #include "diagnose.h"
 
-enum { AHEAD = 8 };
+enum { AHEAD = 8, LANES = 4 /* sums side by side: one would wait for each addition */ };
+
+/* The row where it lies, if it can be read there, else a copy. */
+static const float *row_at(float *copy, const struct uni_matrix *m, int64_t row)
+{
+    const char *at = (const char *)m->data + row * m->row_stride;
+    if (m->dtype == UNI_FLOAT32 && m->col_stride == 4 && (uintptr_t)at % sizeof(float) == 0)
+        return (const float *)(const void *)at;
+    uni_matrix_row(copy, m, row);
+    return copy;
+}
+
+/* Adds a cell's rows and, in lanes, their squares; returns the length of what is between them. */
+static double add_cell(double *restrict sum, double square[restrict 2][LANES], const float *before, const float *after, int64_t D)
+{
+    double moved[LANES] = {0};
+    const int64_t whole = D / LANES * LANES;
+    for (int64_t j = 0; j < whole; j += LANES)
+        for (int i = 0; i < LANES; i++) {
+            double a = (double)before[j + i], b = (double)after[j + i];
+            sum[j + i] += a;
+            sum[D + j + i] += b;
+            square[0][i] += a * a;
+            square[1][i] += b * b;
+            moved[i] += (b - a) * (b - a);
+        }
+    for (int64_t j = whole; j < D; j++) {
+        double a = (double)before[j], b = (double)after[j];
+        sum[j] += a;
+        sum[D + j] += b;
+        square[0][j - whole] += a * a;
+        square[1][j - whole] += b * b;
+        moved[j - whole] += (b - a) * (b - a);
+    }
+    return sqrt((moved[0] + moved[2]) + (moved[1] + moved[3]));
+}
 
 static void slice_task(void *context, int64_t task, int thread)
 {
     struct uni_diagnose_cells *c = context;
     const struct uni_slice *slice = &c->slice[task];
-    const int64_t D = c->D;
-    float *before = c->row + thread * 2 * D, *after = before + D;
-    double *sum = c->sum + task * 2 * D, square[2] = {0, 0};
-    for (int64_t i = slice->first; i < slice->first + slice->n; i++) {
-        double moved = 0;
-        if (i + AHEAD < slice->first + slice->n) { /* rows of a group lie anywhere in memory */
+    const int64_t D = c->D, end = slice->first + slice->n;
+    float *copy = c->row + thread * 2 * D;
+    double square[2][LANES] = {{0}};
+    for (int64_t i = slice->first; i < end; i++) {
+        if (i + AHEAD < end) { /* rows of a group lie anywhere in memory */
             uni_matrix_fetch(c->before, c->order[i + AHEAD]);
             uni_matrix_fetch(c->after, c->order[i + AHEAD]);
         }
-        uni_matrix_row(before, c->before, c->order[i]);
-        uni_matrix_row(after, c->after, c->order[i]);
-        for (int64_t j = 0; j < D; j++) {
-            double a = (double)before[j], b = (double)after[j];
-            sum[j] += a;
-            sum[D + j] += b;
-            square[0] += a * a;
-            square[1] += b * b;
-            moved += (b - a) * (b - a);
-        }
-        c->length[i] = (float)sqrt(moved);
+        const float *before = row_at(copy, c->before, c->order[i]), *after = row_at(copy + D, c->after, c->order[i]);
+        c->length[i] = (float)add_cell(c->sum + task * 2 * D, square, before, after, D);
     }
-    c->square[2 * task] = square[0];
-    c->square[2 * task + 1] = square[1];
+    for (int side = 0; side < 2; side++)
+        c->square[2 * task + side] = (square[side][0] + square[side][2]) + (square[side][1] + square[side][3]);
 }
 
-int uni_diagnose_pass(struct uni_diagnose_cells *c, struct uni_pool *pool)
+int uni_diagnose_pass(struct uni_diagnose_cells *c)
 {
-    int err = uni_pool_run(pool, slice_task, c, c->n_slices);
+    int err = uni_pool_run(c->pool, slice_task, c, c->n_slices);
     for (int64_t s = 0; !err && s < c->n_slices; s++)
         if (!isfinite(c->square[2 * s] + c->square[2 * s + 1]))
             err = uni_fail(UNI_INPUT, "the embeddings' values are so large that their squares are beyond any number");
@@ -70,91 +95,48 @@ void uni_diagnose_squares(double left[2], const struct uni_diagnose_cells *c, in
         left[side] = left[side] > 0 ? left[side] : 0;
 }
 
-/* ---- order statistics ------------------------------------------------------------------------------------------------------ */
-
-/* Puts the value of rank k in its place, the smaller before it, the larger behind. The pivot is the middle one of three. */
-static float select_rank(float *x, int64_t n, int64_t k)
-{
-    int64_t low = 0, high = n - 1;
-    while (low < high) {
-        float a = x[low], b = x[low + (high - low) / 2], c = x[high];
-        float pivot = a < b ? (b < c ? b : a < c ? c : a) : (a < c ? a : b < c ? c : b);
-        int64_t i = low - 1, j = high + 1;
-        for (;;) {
-            while (x[++i] < pivot)
-                ;
-            while (x[--j] > pivot)
-                ;
-            if (i >= j)
-                break;
-            float t = x[i];
-            x[i] = x[j];
-            x[j] = t;
-        }
-        if (k <= j)
-            high = j;
-        else
-            low = j + 1;
-    }
-    return x[k];
-}
-
-/* Rank of the quantile q: the smallest value that at least the share q of the values do not exceed. */
-static int64_t rank_of(double q, int64_t n)
-{
-    int64_t rank = (int64_t)ceil(q * (double)n - 1e-9) - 1;
-    return rank < 0 ? 0 : rank;
-}
-
-struct uni_lengths uni_lengths_of(float *x, int64_t n)
-{
-    struct uni_lengths l = {NAN, NAN, NAN, NAN};
-    double squares = 0;
-    if (n == 0)
-        return l;
-    for (int64_t i = 0; i < n; i++) /* before the order changes */
-        squares += (double)x[i] * (double)x[i];
-    l.rms = sqrt(squares / (double)n);
-    int64_t middle = rank_of(0.5, n), tail = rank_of(0.999, n);
-    l.p999 = (double)select_rank(x, n, tail);
-    l.median = (double)select_rank(x, tail + 1, middle);
-    l.most = l.p999;
-    for (int64_t i = tail; i < n; i++)
-        l.most = (double)x[i] > l.most ? (double)x[i] : l.most;
-    return l;
-}
-
 /* ---- levels ---------------------------------------------------------------------------------------------------------------- */
 
-/* Lengths of the cells of every level of one variable, run after run; a group's cells lie together already. */
+enum { SHARES = 64 /* of the groups */ };
+
+static void gather_share(void *context, int64_t share, int thread)
+{
+    const struct uni_diagnose_cells *c = context;
+    (void)thread;
+    for (int64_t g = c->n_groups * share / SHARES; g < c->n_groups * (share + 1) / SHARES; g++)
+        memcpy(c->scratch + c->group[g].place, c->length + c->group[g].first, (size_t)c->group[g].cells * sizeof *c->length);
+}
+
+/* Lengths of the cells of every level of one variable, run after run; a group's cells lie together already. The runs' borders are
+ * left in the counter. */
 static void gather_lengths(struct uni_diagnose_cells *c, int64_t v)
 {
     int64_t *place = c->counter, n = c->level_first[v + 1] - c->level_first[v];
-    memset(place, 0, (size_t)(n + 1) * sizeof *place);
+    memset(place, 0, (size_t)(n + 2) * sizeof *place);
     for (int64_t g = 0; g < c->n_groups; g++)
-        place[uni_diagnose_level(c, v, c->order[c->group[g].first]) - c->level_first[v] + 1] += c->group[g].cells;
+        place[uni_diagnose_level(c, v, c->order[c->group[g].first]) - c->level_first[v] + 2] += c->group[g].cells;
     for (int64_t l = 0; l < n; l++)
-        place[l + 1] += place[l];
+        place[l + 2] += place[l + 1];
     for (int64_t g = 0; g < c->n_groups; g++) {
-        int64_t l = uni_diagnose_level(c, v, c->order[c->group[g].first]) - c->level_first[v];
-        memcpy(c->scratch + place[l], c->length + c->group[g].first, (size_t)c->group[g].cells * sizeof *c->length);
-        place[l] += c->group[g].cells;
+        int64_t *next = &place[uni_diagnose_level(c, v, c->order[c->group[g].first]) - c->level_first[v] + 1];
+        c->group[g].place = *next;
+        *next += c->group[g].cells;
     }
+    (void)uni_pool_run(c->pool, gather_share, c, SHARES);
 }
 
 static void level_lengths(struct uni_diagnose_work *w, struct uni_diagnose_cells *c, int64_t v)
 {
-    int64_t first = 0;
     gather_lengths(c, v);
+    uni_lengths_of_runs(c->lengths, c, c->counter, c->level_first[v + 1] - c->level_first[v]);
     for (int64_t l = c->level_first[v]; l < c->level_first[v + 1]; l++) {
         struct uni_level_diagnosis *level = &w->levels[l];
-        struct uni_lengths lengths = uni_lengths_of(c->scratch + first, level->cells);
-        level->length_median = lengths.median;
-        level->length_rms = lengths.rms;
-        level->length_999 = lengths.p999;
-        level->length_max = lengths.most;
-        level->distance = lengths.median / (1 - (double)level->cells / (double)c->N);
-        first += level->cells;
+        const struct uni_lengths *lengths = &c->lengths[l - c->level_first[v]];
+        level->length_median = lengths->median;
+        level->length_rms = lengths->rms;
+        level->length_999 = lengths->p999;
+        level->length_max = lengths->most;
+        level->distance = lengths->median / (1 - (double)level->cells / (double)c->N);
     }
 }
 
@@ -183,8 +165,7 @@ static void level_spreads(struct uni_diagnose_work *w, struct uni_diagnose_cells
 
 void uni_diagnose_levels(struct uni_diagnose_work *w, struct uni_diagnose_cells *c)
 {
-    memcpy(c->scratch, c->length, (size_t)c->N * sizeof *c->length);
-    struct uni_lengths all = uni_lengths_of(c->scratch, c->N);
+    struct uni_lengths all = uni_lengths_of(c, c->length, c->N);
     w->answer.length_median = all.median;
     w->answer.length_rms = all.rms;
     w->answer.length_999 = all.p999;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../error.h"
+#include "../pool.h"
 #include "diagnose.h"
 
 /* Key v of a cell: its level of variable v; with v = V its type, the unknown first. */
@@ -16,29 +17,71 @@ static int64_t keys_of(const struct uni_diagnose_cells *c, int64_t v)
     return v < c->V ? c->level_first[v + 1] - c->level_first[v] : c->T + 1;
 }
 
-static void take_part(struct uni_diagnose_cells *c)
+static int takes_part(const struct uni_diagnose_cells *c, int64_t cell)
 {
-    c->N = 0;
-    for (int64_t i = 0; i < c->N_all; i++) {
-        int known = 1;
-        for (int64_t v = 0; v < c->V; v++)
-            known &= uni_diagnose_level(c, v, i) >= 0;
-        if (known)
-            c->order[c->N++] = i;
+    for (int64_t v = 0; v < c->V; v++)
+        if (uni_diagnose_level(c, v, cell) < 0)
+            return 0;
+    return 1;
+}
+
+/* One stable pass of a radix sort, by key v. Its cells are cut into shares, each with counters of its own: where a cell goes does
+ * not depend on how many there are. */
+struct sort {
+    struct uni_diagnose_cells *c;
+    int64_t v, keys, shares, cells;
+    int anew; /* from the caller's order, in which cells of one type and group stay */
+};
+
+enum { SHARES = 64, FEWEST_OF_SHARE = 4096, CELLS_OF_COUNTER = 16 };
+
+/* Counters take half a byte a cell at most, unless one share takes more. */
+static int64_t shares_of(int64_t cells, int64_t keys)
+{
+    int64_t most = cells / FEWEST_OF_SHARE < SHARES ? cells / FEWEST_OF_SHARE : SHARES, n = cells / CELLS_OF_COUNTER / keys;
+    n = n < most ? n : most;
+    return n > 1 ? n : 1;
+}
+
+static void count_share(void *context, int64_t share, int thread)
+{
+    const struct sort *s = context;
+    const struct uni_diagnose_cells *c = s->c;
+    int64_t *count = c->counter + share * s->keys;
+    (void)thread;
+    memset(count, 0, (size_t)s->keys * sizeof *count);
+    for (int64_t i = s->cells * share / s->shares; i < s->cells * (share + 1) / s->shares; i++)
+        if (!s->anew || takes_part(c, i))
+            count[key_of(c, s->v, s->anew ? i : c->order[i])]++;
+}
+
+static void place_share(void *context, int64_t share, int thread)
+{
+    const struct sort *s = context;
+    const struct uni_diagnose_cells *c = s->c;
+    int64_t *place = c->counter + share * s->keys;
+    (void)thread;
+    for (int64_t i = s->cells * share / s->shares; i < s->cells * (share + 1) / s->shares; i++) {
+        int64_t cell = s->anew ? i : c->order[i];
+        if (!s->anew || takes_part(c, i))
+            c->other[place[key_of(c, s->v, cell)]++] = cell;
     }
 }
 
-/* One stable pass of a radix sort. */
-static void sort_by(struct uni_diagnose_cells *c, int64_t v)
+static void sort_by(struct uni_diagnose_cells *c, int64_t v, int anew)
 {
-    int64_t *place = c->counter, n = keys_of(c, v);
-    memset(place, 0, (size_t)(n + 1) * sizeof *place);
-    for (int64_t i = 0; i < c->N; i++)
-        place[key_of(c, v, c->order[i]) + 1]++;
-    for (int64_t k = 0; k < n; k++)
-        place[k + 1] += place[k];
-    for (int64_t i = 0; i < c->N; i++)
-        c->other[place[key_of(c, v, c->order[i])]++] = c->order[i];
+    struct sort s = {.c = c, .v = v, .keys = keys_of(c, v), .cells = anew ? c->N_all : c->N, .anew = anew};
+    int64_t at = 0;
+    s.shares = shares_of(s.cells, s.keys);
+    (void)uni_pool_run(c->pool, count_share, &s, s.shares);
+    for (int64_t k = 0; k < s.keys; k++)
+        for (int64_t share = 0; share < s.shares; share++) {
+            int64_t *count = &c->counter[share * s.keys + k], n = *count;
+            *count = at;
+            at += n;
+        }
+    (void)uni_pool_run(c->pool, place_share, &s, s.shares);
+    c->N = at;
     int64_t *sorted = c->other;
     c->other = c->order;
     c->order = sorted;
@@ -52,13 +95,38 @@ static int same_keys(const struct uni_diagnose_cells *c, int64_t first_key, int6
     return 1;
 }
 
-/* Which levels of variable v have which types, in whatever order both lie together. */
-static void note_presence(struct uni_diagnose_cells *c, struct uni_diagnose_work *w, int64_t v)
+/* Of the sorted cells from at on, up to end, whose keys are those of the first: they lie together, so few of them are looked at.
+ */
+static int64_t run_end(const struct uni_diagnose_cells *c, int64_t first_key, int64_t last_key, int64_t at, int64_t end)
 {
+    int64_t same = at, other = at + 1;
+    for (int64_t step = 1; other < end && same_keys(c, first_key, last_key, at, other); step *= 2) {
+        same = other;
+        other = end - same > 2 * step ? same + 2 * step : end;
+    }
+    while (other - same > 1) {
+        int64_t middle = same + (other - same) / 2;
+        if (same_keys(c, first_key, last_key, at, middle))
+            same = middle;
+        else
+            other = middle;
+    }
+    return other;
+}
+
+int64_t uni_diagnose_type_end(const struct uni_diagnose_cells *c, int64_t at, int64_t end)
+{
+    return run_end(c, c->V, c->V, at, end);
+}
+
+/* Which levels of variable v have which types, in whatever order both lie together; types_major: the cells are sorted by type,
+ * and by level in each. */
+static void note_presence(struct uni_diagnose_cells *c, struct uni_diagnose_work *w, int64_t v, int types_major)
+{
+    const int64_t major = types_major ? c->V : v, minor = types_major ? v : c->V;
     for (int64_t at = 0, next; at < c->N; at = next) {
         int64_t cell = c->order[at], type = c->types->level[cell];
-        for (next = at + 1; next < c->N && same_keys(c, v, v, at, next) && same_keys(c, c->V, c->V, at, next);)
-            next++;
+        next = run_end(c, minor, minor, at, run_end(c, major, major, at, c->N));
         if (type >= 0)
             uni_diagnose_present(w, v, uni_diagnose_level(c, v, cell), type, next - at);
     }
@@ -67,15 +135,15 @@ static void note_presence(struct uni_diagnose_cells *c, struct uni_diagnose_work
 static void sort_cells(struct uni_diagnose_cells *c, struct uni_diagnose_work *w)
 {
     for (int64_t v = 0; c->types && c->V > 1 && v < c->V; v++) {
-        sort_by(c, v);
-        sort_by(c, c->V);
-        note_presence(c, w, v);
+        sort_by(c, v, 1);
+        sort_by(c, c->V, 0);
+        note_presence(c, w, v, 1);
     }
-    take_part(c); /* the caller's order again, in which cells of one type and group stay */
-    for (int64_t v = c->types ? c->V : c->V - 1; v >= 0; v--)
-        sort_by(c, v);
+    const int64_t least = c->types ? c->V : c->V - 1;
+    for (int64_t v = least; v >= 0; v--)
+        sort_by(c, v, v == least);
     if (c->types && c->V == 1)
-        note_presence(c, w, 0);
+        note_presence(c, w, 0, 0);
 }
 
 /* ---- runs: walked once to count them, once more to write them down --------------------------------------------------------- */
@@ -106,8 +174,7 @@ static void add_group(struct uni_diagnose_cells *c, int fill, int64_t first, int
         .first = first, .cells = end - first, .first_slice = c->n_slices, .first_piece = c->n_pieces};
     int64_t rest = first;
     for (int64_t at = first, next; c->types && at < end; at = next) {
-        for (next = at + 1; next < end && same_keys(c, c->V, c->V, at, next);)
-            next++;
+        next = uni_diagnose_type_end(c, at, end);
         if (next - at < UNI_FEWEST || c->types->level[c->order[at]] < 0)
             continue;
         add_slices(c, fill, rest, at);
@@ -126,23 +193,32 @@ static void walk(struct uni_diagnose_cells *c, int fill)
 {
     c->n_groups = c->n_pieces = c->n_slices = 0;
     for (int64_t at = 0, next; at < c->N; at = next) {
-        for (next = at + 1; next < c->N && same_keys(c, 0, c->V - 1, at, next);)
-            next++;
+        next = run_end(c, 0, c->V - 1, at, c->N);
         add_group(c, fill, at, next);
     }
 }
 
 /* ---- memory ---------------------------------------------------------------------------------------------------------------- */
 
-enum { CELL_ROWS = 3, TABLE_ROWS = 11 };
+enum { CELL_ROWS = 3, TABLE_ROWS = 15 };
+
+static int64_t most_keys(const struct uni_diagnose_cells *c)
+{
+    int64_t most = c->T + 1;
+    for (int64_t v = 0; v < c->V; v++)
+        most = most > keys_of(c, v) ? most : keys_of(c, v);
+    return most;
+}
 
 static void list_cells(struct uni_array_row list[CELL_ROWS], struct uni_diagnose_cells *c)
 {
-    int64_t most = c->T;
-    for (int64_t v = 0; v < c->V; v++)
-        most = most > keys_of(c, v) ? most : keys_of(c, v);
+    int64_t counters = most_keys(c) + 2;
+    for (int64_t v = 0; v <= c->V; v++) {
+        int64_t n = keys_of(c, v) * shares_of(c->N_all, keys_of(c, v));
+        counters = counters > n ? counters : n;
+    }
     const struct uni_array_row rows[CELL_ROWS] = {UNI_ARRAY(c->order, c->N_all), UNI_ARRAY(c->other, c->N_all),
-                                                  UNI_ARRAY(c->counter, most + 2)};
+                                                  UNI_ARRAY(c->counter, counters)};
     memcpy(list, rows, sizeof rows);
 }
 
@@ -159,7 +235,11 @@ static void list_tables(struct uni_array_row list[TABLE_ROWS], struct uni_diagno
                                                    UNI_ARRAY(c->near, c->threads * 3 * compared),
                                                    UNI_ARRAY(c->mean, 2 * c->D),
                                                    UNI_ARRAY(c->type_first, c->T + 1),
-                                                   UNI_ARRAY(c->type_piece, c->n_pieces)};
+                                                   UNI_ARRAY(c->type_piece, c->n_pieces),
+                                                   UNI_ARRAY(c->lengths, most_keys(c)),
+                                                   UNI_ARRAY(c->partial, c->N_all / UNI_SLICE + 1),
+                                                   UNI_ARRAY(c->counts, c->threads * UNI_LENGTH_BINS),
+                                                   UNI_ARRAY(c->most, c->threads)};
     memcpy(list, rows, sizeof rows);
 }
 
@@ -198,13 +278,24 @@ int uni_diagnose_sort_open(struct uni_diagnose_cells *c)
     return UNI_OK;
 }
 
+static void count_group(const struct uni_diagnose_cells *c, struct uni_diagnose_work *w, const struct uni_diagnose_group *group)
+{
+    for (int64_t v = 0; v < c->V; v++)
+        w->levels[uni_diagnose_level(c, v, c->order[group->first])].cells += group->cells;
+    for (int64_t at = group->first, end = at + group->cells, next; c->types && at < end; at = next) {
+        int32_t type = c->types->level[c->order[at]];
+        next = uni_diagnose_type_end(c, at, end);
+        if (type >= 0)
+            w->types_out[type].cells += next - at;
+    }
+}
+
 int uni_diagnose_order_open(struct uni_diagnose_cells *c, struct uni_diagnose_work *w)
 {
     int err = 0;
     struct uni_array_row list[CELL_ROWS > TABLE_ROWS ? CELL_ROWS : TABLE_ROWS];
     list_cells(list, c);
     TRY(uni_arena_open(&c->cells, list, CELL_ROWS, "the order of the cells by their labels"));
-    take_part(c);
     sort_cells(c, w);
     c->length = (float *)(void *)c->other; /* half of it each */
     c->scratch = c->length + c->N_all;
@@ -213,11 +304,7 @@ int uni_diagnose_order_open(struct uni_diagnose_cells *c, struct uni_diagnose_wo
     TRY(uni_arena_open(&c->tables, list, TABLE_ROWS, "the sums over batches and cell types"));
     walk(c, 1);
     for (int64_t g = 0; g < c->n_groups; g++)
-        for (int64_t v = 0; v < c->V; v++)
-            w->levels[uni_diagnose_level(c, v, c->order[c->group[g].first])].cells += c->group[g].cells;
-    for (int64_t i = 0; c->types && i < c->N; i++)
-        if (c->types->level[c->order[i]] >= 0)
-            w->types_out[c->types->level[c->order[i]]].cells++;
+        count_group(c, w, &c->group[g]);
 done:
     return err;
 }

@@ -41,20 +41,23 @@ void uni_diagnose_present(struct uni_diagnose_work *w, int64_t v, int64_t level,
 
 static void type_lengths(struct uni_diagnose_work *w, struct uni_diagnose_cells *c)
 {
-    int64_t *place = c->counter, first = 0;
-    memset(place, 0, (size_t)(c->T + 2) * sizeof *place);
-    for (int64_t i = 0; i < c->N; i++)
-        place[c->types->level[c->order[i]] + 2]++;
-    for (int64_t t = 0; t <= c->T; t++)
-        place[t + 1] += place[t];
-    for (int64_t i = 0; i < c->N; i++)
-        c->scratch[place[c->types->level[c->order[i]] + 1]++] = c->length[i];
-    first = place[0]; /* behind the cells of unknown type */
+    int64_t *place = c->counter; /* [t + 1]: where the next cells of type t go; in the end the borders of the types */
+    place[0] = place[1] = 0;
+    for (int64_t t = 0; t < c->T; t++)
+        place[t + 2] = place[t + 1] + w->types_out[t].cells;
+    for (int64_t g = 0; g < c->n_groups; g++)
+        for (int64_t at = c->group[g].first, end = at + c->group[g].cells, next; at < end; at = next) {
+            int32_t type = c->types->level[c->order[at]];
+            next = uni_diagnose_type_end(c, at, end);
+            if (type < 0)
+                continue;
+            memcpy(c->scratch + place[type + 1], c->length + at, (size_t)(next - at) * sizeof *c->length);
+            place[type + 1] += next - at;
+        }
+    uni_lengths_of_runs(c->lengths, c, place, c->T);
     for (int64_t t = 0; t < c->T; t++) {
-        struct uni_lengths lengths = uni_lengths_of(c->scratch + first, w->types_out[t].cells);
-        w->types_out[t].length_median = lengths.median;
-        w->types_out[t].length_999 = lengths.p999;
-        first += w->types_out[t].cells;
+        w->types_out[t].length_median = c->lengths[t].median;
+        w->types_out[t].length_999 = c->lengths[t].p999;
     }
 }
 
@@ -170,7 +173,7 @@ static void index_pieces(struct uni_diagnose_cells *c)
         c->type_piece[c->counter[c->piece[p].type]++] = p;
 }
 
-int uni_diagnose_types(struct uni_diagnose_work *w, struct uni_diagnose_cells *c, struct uni_pool *pool)
+int uni_diagnose_types(struct uni_diagnose_work *w, struct uni_diagnose_cells *c)
 {
     struct comparison m = {w, c};
     if (!c->types)
@@ -180,5 +183,5 @@ int uni_diagnose_types(struct uni_diagnose_work *w, struct uni_diagnose_cells *c
     if (!affordable(c))
         return UNI_OK;
     index_pieces(c);
-    return uni_pool_run(pool, compare_task, &m, c->T);
+    return uni_pool_run(c->pool, compare_task, &m, c->T);
 }
