@@ -191,6 +191,7 @@ static int load_embedding(struct integrate *job)
     if (!job->values)
         return say_failed("%s: no memory for %lld x %lld values", o->input, (long long)job->matrix.n_cells,
                           (long long)job->matrix.n_dims);
+    job->matrix.threads = job->plan.threads;
     if (io_matrix_read(&job->matrix, job->values) || io_stamp_check(&job->input_was, o->input)) {
         progress_clear(&job->progress);
         return failed_io();

@@ -60,6 +60,7 @@ struct io_matrix {
     struct io_strings dims;      /* column names of a table or data frame, likewise */
     char cell_header[64];        /* name of the first column of a table, likewise */
     int skip_names;              /* set between open and read by who needs no names: a million of an .h5ad take 0.2 s and 25 MB */
+    int64_t threads;             /* set likewise: io_matrix_read may use so many; 0 is one */
     void *state;
 };
 

@@ -4,6 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,22 +24,34 @@ struct npy {
     int width, swapped, by_columns;
 };
 
-static int read_at(const struct npy *npy, void *dst, size_t count, int64_t offset)
+enum { SHORT = -1 };
+
+/* 0, SHORT where the file ends before, or errno. */
+static int read_bytes(int fd, char *at, size_t count, int64_t offset)
 {
-    char *at = dst;
     while (count > 0) {
-        ssize_t done = pread(npy->fd, at, count < (1u << 30) ? count : (1u << 30), (off_t)offset);
+        ssize_t done = pread(fd, at, count < (1u << 30) ? count : (1u << 30), (off_t)offset);
         if (done < 0 && errno == EINTR)
             continue;
-        if (done < 0)
-            return io_fail("%s: reading failed: %s", npy->path, strerror(errno));
-        if (done == 0)
-            return io_fail("%s: became shorter while it was read", npy->path);
+        if (done <= 0)
+            return done < 0 ? errno : SHORT;
         at += done;
         offset += done;
         count -= (size_t)done;
     }
     return 0;
+}
+
+static int say_unread(const struct npy *npy, int why)
+{
+    if (why == SHORT)
+        return io_fail("%s: became shorter while it was read", npy->path);
+    return why ? io_fail("%s: reading failed: %s", npy->path, strerror(why)) : 0;
+}
+
+static int read_at(const struct npy *npy, void *dst, size_t count, int64_t offset)
+{
+    return say_unread(npy, read_bytes(npy->fd, dst, count, offset));
 }
 
 /* ---- header: a Python dictionary with three keys ----------------------------------------------------------------------------
@@ -245,12 +260,59 @@ static int read_piece(const struct npy *npy, unsigned char *piece, int64_t first
     return 0;
 }
 
+/* ---- many bytes as they are, by several threads: copying out of the page cache to fresh memory is more than one can do at the
+ * speed of the memory ---- */
+
+enum { SHARE = 8 << 20, READERS = 8 };
+
+struct readers {
+    int fd;
+    char *dst;
+    int64_t bytes, begin;
+    atomic_llong next; /* byte of the next share */
+    atomic_int why;    /* one of them could not */
+};
+
+static void *read_shares(void *argument)
+{
+    struct readers *r = argument;
+    while (!atomic_load(&r->why)) {
+        int64_t first = atomic_fetch_add(&r->next, SHARE);
+        if (first >= r->bytes)
+            break;
+        int why =
+            read_bytes(r->fd, r->dst + first, (size_t)(r->bytes - first < SHARE ? r->bytes - first : SHARE), r->begin + first);
+        if (why)
+            atomic_store(&r->why, why);
+    }
+    return NULL;
+}
+
+/* Threads that the system refuses are done without. */
+static int read_all(const struct npy *npy, char *dst, int64_t bytes, int64_t threads)
+{
+    struct readers r = {.fd = npy->fd, .dst = dst, .bytes = bytes, .begin = npy->begin};
+    pthread_t id[READERS];
+    sigset_t all, before;
+    int n = 0;
+    threads = threads < READERS ? threads : READERS;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are the caller's thread's */
+    while (n + 1 < threads && (n + 1) * (int64_t)SHARE < bytes && pthread_create(&id[n], NULL, read_shares, &r) == 0)
+        n++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    read_shares(&r);
+    while (n > 0)
+        pthread_join(id[--n], NULL);
+    return say_unread(npy, atomic_load(&r.why));
+}
+
 static int npy_read(struct io_matrix *matrix, float *dst)
 {
     const struct npy *npy = matrix->state;
     int64_t n_cells = matrix->n_cells, n_dims = matrix->n_dims, most = IO_PIECE / npy->width;
     if (npy->kind == 'f' && npy->width == 4 && !npy->swapped && !npy->by_columns)
-        return read_at(npy, dst, (size_t)(n_cells * n_dims) * sizeof *dst, npy->begin);
+        return read_all(npy, (char *)dst, n_cells * n_dims * (int64_t)sizeof *dst, matrix->threads);
     unsigned char *piece = malloc(IO_PIECE);
     int err = piece ? 0 : io_fail_memory(npy->path, "its values", IO_PIECE);
     if (!npy->by_columns)

@@ -170,6 +170,41 @@ static void written_npy_reads_back(void **state)
     assert_int_equal(count_files(0), 1);
 }
 
+/* More than one thread's share, cut anywhere; and then the file ends early. */
+static void many_values_by_any_threads(void **state)
+{
+    (void)state;
+    static const int64_t counts[] = {1, 2097151, 2097152, 2097153, 6300001};
+    const int64_t most = counts[4];
+    float *values = calloc((size_t)most, sizeof *values), *read = calloc((size_t)most + 1, sizeof *read);
+    struct io_matrix matrix;
+    assert_true(values && read);
+    for (int64_t i = 0; i < most; i++)
+        values[i] = (float)(i % 1000003);
+    for (int c = 0; c < 5; c++) {
+        assert_works(io_npy_write(in_scratch("many.npy"), values, 'f', 2, (int64_t[]){counts[c], 1}));
+        for (int64_t threads = 0; threads <= 20; threads += threads ? 3 * threads : 1) {
+            memset(read, 0xff, (size_t)(most + 1) * sizeof *read);
+            assert_works(io_matrix_open(&matrix, in_scratch("many.npy"), NULL));
+            matrix.threads = threads;
+            assert_works(io_matrix_read(&matrix, read));
+            assert_memory_equal(read, values, (size_t)counts[c] * sizeof *read);
+            assert_true(isnan(read[counts[c]])); /* and nothing behind */
+            io_matrix_close(&matrix);
+        }
+    }
+    for (int64_t threads = 1; threads <= 4; threads += 3) {
+        assert_works(io_npy_write(in_scratch("many.npy"), values, 'f', 2, (int64_t[]){most, 1}));
+        assert_works(io_matrix_open(&matrix, in_scratch("many.npy"), NULL));
+        matrix.threads = threads;
+        assert_works(truncate(in_scratch("many.npy"), 128 + most * 4 - 1));
+        assert_sentence(io_matrix_read(&matrix, read), "many.npy|became shorter while it was read");
+        io_matrix_close(&matrix);
+    }
+    free(values);
+    free(read);
+}
+
 /* numpy and zip's own tools read it in check_anndata.py; here: nothing stays of one that was given up, and the same gives the
  * same. */
 static void npz(void **state)
@@ -204,6 +239,7 @@ int main(void)
         cmocka_unit_test_teardown(headers_that_do_not_fit, empty_scratch),
         cmocka_unit_test_teardown(files_that_are_no_npy, empty_scratch),
         cmocka_unit_test_teardown(written_npy_reads_back, empty_scratch),
+        cmocka_unit_test_teardown(many_values_by_any_threads, empty_scratch),
         cmocka_unit_test_teardown(npz, empty_scratch),
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
