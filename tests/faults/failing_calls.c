@@ -49,6 +49,16 @@ void *realloc(void *old, size_t size)
     return REAL(realloc, old, size);
 }
 
+/* Looked up once as the program is loaded: a lookup from inside dlerror, which allocates, would free what that is about to write
+ * to. */
+__attribute__((constructor)) static void look_up(void)
+{
+    void *volatile first = malloc(1), *volatile second = calloc(1, 1);
+    first = realloc(first, 2);
+    free(first);
+    free(second);
+}
+
 void *aligned_alloc(size_t alignment, size_t size)
 {
     FAILS(ALLOCATE, NULL)
