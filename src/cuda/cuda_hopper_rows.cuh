@@ -16,15 +16,15 @@ enum { SCALES = TILE + 8 /* of a window of 1 / s that begins on a border of 16 b
 /* What of the shape and the mode is known when compiled. Teams are the warpgroups of a block that compute; one more copies, and
    leaves them its registers. */
 template <int KT_, int DT_, int MODE_> struct shape {
-    static constexpr int KT = KT_, DT = DT_, MODE = MODE_, KS = (KT + 1) / 2, DS = (DT + 1) / 2, TEAMS = KT > 13 ? 2 : 3,
-                         WARPS = 4 * TEAMS, THREADS = 32 * WARPS + 128, REGISTERS = TEAMS == 2 ? 240 : 160,
-                         LEAST_D = DT == 7 || DT == 8 ? 32 : 0,
-                         LEAST_K = KT == 16   ? 104
-                                   : KT == 13 ? 64
-                                              : 0, /* D and K are larger: see fast_of */
-        TABLES = MODE == DAMPED   ? (int)KEPT_TABLES
-                 : MODE == GROUPS ? 1
-                                  : 0,
+    static constexpr int KT = KT_, DT = DT_, MODE = MODE_;
+    static constexpr int KS = (KT + 1) / 2, DS = (DT + 1) / 2; /* steps of 16 of the products */
+    static constexpr int TEAMS = KT > 13 ? 2 : 3, WARPS = 4 * TEAMS, THREADS = 32 * WARPS + 128,
+                         REGISTERS = TEAMS == 2 ? 240 : 160;
+    /* D and K are larger than these, or a smaller shape would do: see fast_of. */
+    static constexpr int LEAST_D = DT > 4 ? 32 : 0, LEAST_K = KT == 16 && DT == 4 ? 104 : KT > 8 ? 64 : 0;
+    static constexpr int TABLES = MODE == DAMPED   ? (int)KEPT_TABLES
+                                  : MODE == GROUPS ? 1
+                                                   : 0,
                          WINDOWS = MODE == DAMPED  ? TABLES + 1
                                    : MODE == FIRST ? 0
                                                    : 1;
