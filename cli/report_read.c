@@ -241,7 +241,7 @@ static void batches_of(const struct report *r, struct uni_batch *batches)
 /* Once, though it may be so for both bases. */
 static void warn(struct report *r, const char *text)
 {
-    if (*text && strcmp(text, r->warned) && r->options.level >= 0)
+    if (*text && strcmp(text, r->warned) != 0 && r->options.level >= 0)
         say_warning("%s", text);
     snprintf(r->warned, sizeof r->warned, "%s", text);
 }
