@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The CUDA backend on a card: every operation beside plain loops in double and beside the CPU backend, then whole runs.
  *
- * P08 (a million cells), P10 (any dims, arrays that begin anywhere), P61, P69 (the same bytes ten times), P85 of
- * docs/user-pain-status.md.
+ * P08 (a million cells), P10 (any dims, arrays that begin anywhere), P61, P69 (the same bytes ten times), P85, P86 (cells that do
+ * not fit) of docs/user-pain-status.md.
  *
  *     check_cuda [cells]        only operations, on problems of so many cells at most: for compute-sanitizer
  *
