@@ -20,6 +20,13 @@ __device__ __forceinline__ uint64_t factor_at(uint32_t address, uint32_t leading
     return (uint64_t)(address >> 4 & 0x3fff) | (uint64_t)(leading >> 4) << 16 | (uint64_t)(stride >> 4) << 32;
 }
 
+/* Eight numbers times f as they lie in a second factor, in two halves. */
+__device__ __forceinline__ void split_eight(const float4 &a, const float4 &b, float f, uint4 &hi, uint4 &lo)
+{
+    split_pair(a.x * f, a.y * f, hi.x, lo.x), split_pair(a.z * f, a.w * f, hi.y, lo.y);
+    split_pair(b.x * f, b.y * f, hi.z, lo.z), split_pair(b.z * f, b.w * f, hi.w, lo.w);
+}
+
 /* Before the first product of some that read registers or sums which were written since the last. */
 __device__ __forceinline__ void products_begin()
 {

@@ -26,8 +26,7 @@ __device__ __forceinline__ void make_factor(char *own, const uni_cuda_view &v, c
         const float P = T::MODE != PIECES ? 1.0f : k < v.Kp ? pen[k] * W_MORE : 0.0f;
         const float4 a = *(const float4 *)(W + (k * DT + n) * 8), b = *(const float4 *)(W + (k * DT + n) * 8 + 4);
         uint4 hi, lo;
-        split_pair(a.x * P, a.y * P, hi.x, lo.x), split_pair(a.z * P, a.w * P, hi.y, lo.y);
-        split_pair(b.x * P, b.y * P, hi.z, lo.z), split_pair(b.z * P, b.w * P, hi.w, lo.w);
+        split_eight(a, b, P, hi, lo);
         *(uint4 *)(own + room.factor + at) = hi;
         *(uint4 *)(own + room.lo + at) = lo;
     }

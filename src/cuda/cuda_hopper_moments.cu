@@ -106,8 +106,7 @@ __device__ __forceinline__ void make_factor(char *factor, const uni_cuda_view &v
         const float4 zero = {0, 0, 0, 0}, a = there && 8 * n < v.Dz ? *(const float4 *)(Z + 8 * n) : zero,
                      b = there && 8 * n + 4 < v.Dz ? *(const float4 *)(Z + 8 * n + 4) : zero;
         uint4 hi, lo;
-        split_pair(a.x * f, a.y * f, hi.x, lo.x), split_pair(a.z * f, a.w * f, hi.y, lo.y);
-        split_pair(b.x * f, b.y * f, hi.z, lo.z), split_pair(b.z * f, b.w * f, hi.w, lo.w);
+        split_eight(a, b, f, hi, lo);
         *(uint4 *)(to + n * 128) = hi;
         *(uint4 *)(to + n * 128 + (room.lo - room.hi)) = lo;
     }

@@ -258,7 +258,9 @@ done:
     return err;
 }
 
-static int take(struct lane *l)
+/* For every chunk of sorted rows, which of the caller's they are: to gather them, or (in_order) to know where each of his goes,
+   in the memory of base, which has nothing in it yet. */
+static int follow_rows(struct lane *l, int in_order)
 {
     int err = 0, turn = 0;
     const struct mover *m = l->all;
@@ -268,28 +270,25 @@ static int take(struct lane *l)
         uint32_t *row = (uint32_t *)l->device[turn & 1];
         TRY(uni_cuda_cancelled(m));
         TRY(send_rows(l, turn, row, from, n));
-        TRY(uni_cuda_gather(v->Z + from * v->Dz, v->Dz, &m->from, row, n, m->found, l->stream));
+        if (in_order) {
+            invert<<<blocks_for(n), THREADS, 0, l->stream>>>((uint32_t *)v->base, row, (uint32_t)from, (uint32_t)n);
+            TRY(CUDA(cudaGetLastError()));
+        } else {
+            TRY(uni_cuda_gather(v->Z + from * v->Dz, v->Dz, &m->from, row, n, m->found, l->stream));
+        }
     }
 done:
     return uni_cuda_settled(l, err);
 }
 
-/* Where each of the caller's rows goes, in the memory of base, which has nothing in it yet. */
+static int take(struct lane *l)
+{
+    return follow_rows(l, 0);
+}
+
 static int know_places(struct lane *l)
 {
-    int err = 0, turn = 0;
-    const struct mover *m = l->all;
-    const struct uni_cuda_view *v = &m->c->v;
-    for (int64_t i = l->index; i < m->chunks; i += m->lanes, turn++) {
-        int64_t from = i * m->tiles, n = v->N_all - from < m->tiles ? v->N_all - from : m->tiles;
-        uint32_t *row = (uint32_t *)l->device[turn & 1];
-        TRY(uni_cuda_cancelled(m));
-        TRY(send_rows(l, turn, row, from, n));
-        invert<<<blocks_for(n), THREADS, 0, l->stream>>>((uint32_t *)v->base, row, (uint32_t)from, (uint32_t)n);
-        TRY(CUDA(cudaGetLastError()));
-    }
-done:
-    return uni_cuda_settled(l, err);
+    return follow_rows(l, 1);
 }
 
 /* In the caller's order: what crosses the bus is read from one end to the other. */
@@ -361,15 +360,19 @@ done:
     return err;
 }
 
-/* The lanes share the whole room on the card out: rows, and behind them which they are. */
+/* The lanes share the whole room on the card out, by turns of two: bytes of each. */
+static int64_t share_of(const struct mover *m)
+{
+    return m->c->lanes->room / (2 * m->lanes) / 256 * 256;
+}
+
+/* Of a share: rows, and behind them which they are. */
 static int put(struct lane *l)
 {
     int err = 0, turn = 0;
     const struct mover *m = l->all;
-    const struct uni_cuda_lanes *all = m->c->lanes;
-    const int64_t share = all->room / (2 * m->lanes) / 256 * 256;
     for (int64_t i = l->index; i < m->chunks; i += m->lanes, turn++) {
-        float *values = (float *)(all->device + (2 * l->index + (turn & 1)) * share);
+        float *values = (float *)(m->c->lanes->device + (2 * l->index + (turn & 1)) * share_of(m));
         uint32_t *index = (uint32_t *)(values + m->tiles * TILE * m->width);
         int64_t row, rows;
         TRY(uni_cuda_cancelled(m));
@@ -381,10 +384,10 @@ done:
     return uni_cuda_settled(l, err);
 }
 
-/* Tiles of a chunk: their rows fit a lane's share of the room, and the numbers of these a buffer. */
+/* Tiles of a chunk: their rows fit a share, and the numbers of these a buffer. */
 static int64_t tiles_that_fit(const struct mover *m)
 {
-    const int64_t share = m->c->lanes->room / (2 * m->lanes) / 256 * 256, tiles = share / (4 * TILE * (m->width + 1));
+    const int64_t tiles = share_of(m) / (4 * TILE * (m->width + 1));
     return tiles < BUFFER / 4 / TILE ? tiles : BUFFER / 4 / TILE;
 }
 
