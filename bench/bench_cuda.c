@@ -2,12 +2,13 @@
 /* Times the CUDA backend: 10 rounds x 4 sweeps with the data on the card, stage by stage, and a whole run from the host's memory
  * and back.
  *
- *     bench_cuda cells dims levels clusters [single] [damped] [variables=1] [repeats=11] [copy=4270] [memory=BYTES]
+ *     bench_cuda cells dims levels clusters [single] [damped] [variables=1] [repeats=11] [copy=4270] [memory=BYTES] [rounds]
  *
  * damped: the update of all cells at once. variables: as nested in the first, levels / 40 (2), and crossing it, 3 (3). copy:
- * GB/s. memory: most of the card's that is taken; where all does not fit it, what lies in the host's is told. One line: ms of a
- * run (best and median of repeats), per round ms of each stage, bytes a cell of device memory, and the share of the card's copy
- * bandwidth that the run's least traffic comes to: each round reads base 6 times and writes it once, and reads Z twice.
+ * GB/s. memory: most of the card's that is taken; where all does not fit it, what lies in the host's is told. rounds: no whole
+ * runs, which take as much of the host's memory again. One line: ms of a run (best and median of repeats), per round ms of each
+ * stage, bytes a cell of device memory, and the share of the card's copy bandwidth that the run's least traffic comes to: each
+ * round reads base 6 times and writes it once, and reads Z twice.
  */
 #include <math.h>
 #include <stdio.h>
@@ -45,7 +46,7 @@ struct job {
     struct made made;
     int32_t *outer, *crossed;
     struct uni_batch batch[3];
-    int variables, damped, single, repeats;
+    int variables, damped, single, repeats, rounds;
     double copy;
     struct uni_matrix matrix;
     struct uni_options options;
@@ -132,13 +133,14 @@ static void read_arguments(struct job *j, int argc, char **argv)
 {
     if (argc < 5) {
         fprintf(stderr, "usage: bench_cuda cells dims levels clusters [single] [damped] [variables=1] [repeats=11] [copy=4270] "
-                        "[memory=BYTES]\n");
+                        "[memory=BYTES] [rounds]\n");
         exit(2);
     }
     j->variables = 1, j->repeats = 11, j->copy = 4270;
     for (int i = 5; i < argc; i++) {
         j->single |= strcmp(argv[i], "single") == 0;
         j->damped |= strcmp(argv[i], "damped") == 0;
+        j->rounds |= strcmp(argv[i], "rounds") == 0;
         if (strncmp(argv[i], "variables=", 10) == 0)
             j->variables = atoi(argv[i] + 10);
         if (strncmp(argv[i], "repeats=", 8) == 0)
@@ -226,7 +228,7 @@ int main(int argc, char **argv)
     check(j.b.open(&j.b, &j.cells.problem, &j.matrix));
     report(&j, now() - opened);
     j.b.close(&j.b);
-    float *out = malloc((size_t)(n * d) * sizeof(float));
+    float *out = j.rounds ? NULL : malloc((size_t)(n * d) * sizeof(float));
     for (int64_t i = 0; out && i < n * d; i++)
         out[i] = NAN;
     for (int i = 0; out && i < (n > 20000000 ? 1 : 2); i++)

@@ -71,22 +71,36 @@ __device__ __forceinline__ void fit_of_row(double *fit, const float (&e)[KT][4],
     }
 }
 
+/* The sums of a warp's rows to a piece. Lanes exchange halves of their numbers, so that each ends with a fourth of them. */
 template <int KT> __device__ void flush(const uni_cuda_view &v, int piece, float (&sum)[KT][2], int g, int t)
 {
+    constexpr int HALF = KT, QUARTER = (KT + 1) / 2, FIRST = (QUARTER + 1) / 2; /* of them a lane of g < 4 adds the first */
+    const bool odd = g & 1, high = g & 2;
     long long *M = v.M[0] + (int64_t)piece * v.Kp;
+    float x[2 * QUARTER];
+    x[2 * QUARTER - 1] = 0;
+#pragma unroll
+    for (int u = 0; u < HALF; u++) {
+        const float a = sum[u / 2][u % 2], b = sum[(u + HALF) / 2][(u + HALF) % 2];
+        x[u] = (odd ? b : a) + __shfl_xor_sync(~0u, odd ? a : b, 4);
+    }
+#pragma unroll
+    for (int u = 0; u < QUARTER; u++) {
+        const float a = x[u], b = x[u + QUARTER];
+        x[u] = (high ? b : a) + __shfl_xor_sync(~0u, high ? a : b, 8);
+        x[u] += __shfl_xor_sync(~0u, x[u], 16);
+    }
+#pragma unroll
+    for (int u = 0; u < FIRST; u++) {
+        const int at = g < 4 ? u : FIRST + u, of_half = (high ? QUARTER : 0) + at, n = (odd ? HALF : 0) + of_half,
+                  k = assign_column(KT, n / 2, 2 * t + n % 2);
+        const float mine = g < 4 || FIRST + u >= QUARTER ? x[u] : x[FIRST + u < QUARTER ? FIRST + u : 0];
+        if (at < QUARTER && of_half < HALF && k < v.K)
+            add_exact(M + k, __float2ll_rn(mine * (float)(MASS_SCALE / BASE_SCALE)));
+    }
 #pragma unroll
     for (int j = 0; j < KT; j++)
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            float x = sum[j][i];
-            x += __shfl_xor_sync(~0u, x, 4);
-            x += __shfl_xor_sync(~0u, x, 8);
-            x += __shfl_xor_sync(~0u, x, 16);
-            int k = assign_column(KT, j, 2 * t + i);
-            if (g == (j & 7) && k < v.K)
-                add_exact(M + k, __double2ll_rn((double)x * (MASS_SCALE / BASE_SCALE)));
-            sum[j][i] = 0;
-        }
+        sum[j][0] = sum[j][1] = 0;
 }
 
 /* 1 / sum of a row of base as it is stored. */

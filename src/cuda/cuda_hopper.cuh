@@ -96,6 +96,43 @@ __device__ __forceinline__ void multiply_wide(float (&d)[NT][4], const uint32_t 
 #endif
 }
 
+#define TABLES_PRODUCT(N, SUMS, REST, FOURS)                                                                                     \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k8.f32.tf32.tf32 {" SUMS "}, " REST:FOURS                               \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+
+/* d (64 x 8 NT) += a (64 x 8) b (8 x 8 NT), of float32 whose last 13 bits do not count. 16 bytes of b are four rows of a column.
+ */
+template <int NT> __device__ __forceinline__ void multiply_short(float (&d)[NT][4], const uint32_t (&a)[4], uint64_t b)
+{
+    static_assert(NT == 8 || NT == 13 || NT == 16, "no product is so wide");
+#if UNI_WGMMA
+    if constexpr (NT == 8)
+        TABLES_PRODUCT(64, SUMS_32, "{%32, %33, %34, %35}, %36, 1, 1, 1;", FOURS_8);
+    if constexpr (NT == 13)
+        TABLES_PRODUCT(104, SUMS_52, "{%52, %53, %54, %55}, %56, 1, 1, 1;", FOURS_13);
+    if constexpr (NT == 16)
+        TABLES_PRODUCT(128, SUMS_64, "{%64, %65, %66, %67}, %68, 1, 1, 1;", FOURS_16);
+#endif
+}
+
+/* x = hi + lo, of which the products above take eleven bits each. x >= 0: so are they. */
+__device__ __forceinline__ void split_long(float x, uint32_t &hi, uint32_t &lo)
+{
+    hi = __float_as_uint(x) & 0xffffe000u;
+    lo = __float_as_uint(x - __uint_as_float(hi));
+}
+
+/* q = its start, weights of cells times penalties of clusters in four tables, and all of it: a has the hi and lo of one side for
+   the tables, b hi and, `lo` bytes on, lo of the other. Both halves of a meet each half of b, which lies there once. */
+template <int NT>
+__device__ __forceinline__ void multiply_tables(float (&q)[NT][4], const uint32_t (&a)[4], uint32_t b, uint32_t lo)
+{
+    products_begin();
+    multiply_short<NT>(q, a, factor_at(b + lo, 0, 128));
+    multiply_short<NT>(q, a, factor_at(b, 0, 128));
+    products_commit();
+}
+
 /* A warpgroup's registers a thread, from here on: some give away what others take. */
 template <int N> __device__ __forceinline__ void registers_down()
 {

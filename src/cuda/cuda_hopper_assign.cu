@@ -32,16 +32,23 @@ __device__ __forceinline__ void make_factor(char *own, const uni_cuda_view &v, c
     }
 }
 
-/* The penalties of a group's tables times their shares and R_SCALE. */
+/* The penalties of a group's tables times their shares and R_SCALE, in two halves: 16 bytes are the tables of a cluster. */
 template <typename T>
 __device__ __forceinline__ void take_group(char *own, const uni_cuda_view &v, const assign_room &room, int piece)
 {
-    constexpr int COLUMNS = 8 * T::KT;
-    float *tables = (float *)(own + room.tables);
-    for (int i = threadIdx.x % 128; i < T::TABLES * COLUMNS; i += 128) {
-        const int t = i / COLUMNS + 1, k = i % COLUMNS;
-        const bool there = t < v.recipe.n && k < v.Kp;
-        tables[i] = there ? v.recipe.share[t] * R_SCALE * v.pen[((int64_t)v.recipe.slot[t] * v.P + piece) * v.Kp + k] : 0;
+    static_assert(KEPT_TABLES == 4, "a product takes four tables");
+    char *to = own + room.tables;
+    for (int k = threadIdx.x % 128; k < 8 * T::KT; k += 128) {
+        uint32_t hi[KEPT_TABLES], lo[KEPT_TABLES];
+#pragma unroll
+        for (int t = 0; t < KEPT_TABLES; t++) {
+            const bool there = t + 1 < v.recipe.n && k < v.Kp;
+            split_long(there ? v.recipe.share[t + 1] * R_SCALE * v.pen[((int64_t)v.recipe.slot[t + 1] * v.P + piece) * v.Kp + k]
+                             : 0,
+                       hi[t], lo[t]);
+        }
+        *(uint4 *)(to + 16 * k) = make_uint4(hi[0], hi[1], hi[2], hi[3]);
+        *(uint4 *)(to + HALF_TABLES<T> + 16 * k) = make_uint4(lo[0], lo[1], lo[2], lo[3]);
     }
 }
 
@@ -63,60 +70,53 @@ template <typename T> __device__ __forceinline__ void take_base(uint32_t (&a)[T:
     }
 }
 
-/* What R R_SCALE of a thread's two rows is made of: of base its part, and of each table. */
-template <typename T> struct weights {
-    float base[2], table[T::TABLES ? T::TABLES : 1][2];
-
-    __device__ __forceinline__ void take(const uni_cuda_view &v, const assign_room &room, const char *stage, const rows &r, int g)
-    {
-        const float *scale = (const float *)(stage + room.scale) + (r.row & 3) + g;
+/* q = R R_SCALE / base of a thread's two rows, from their 1 / s, which begin at scale. Rows that are not there: 0. */
+template <typename T>
+__device__ __forceinline__ void make_q(float (&q)[T::KT][4], const uni_cuda_view &v, const float *scale, uint32_t tables,
+                                       const float *pen, int n, int g, int t)
+{
+    float start[2];
+    uint32_t a[4] = {};
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-            const bool there = g + 8 * h < r.n; /* else R = 0: of what lies there it might not be a number */
-            if constexpr (T::MODE == GROUPS) {
-                table[0][h] = there ? scale[8 * h] * R_SCALE : 0;
-            } else {
-                base[h] = there ? v.recipe.share[0] * R_SCALE * scale[8 * h] : 0;
-#pragma unroll
-                for (int t = 0; t < T::TABLES; t++)
-                    table[t][h] = there && t + 1 < v.recipe.n ? scale[(t + 1) * SCALES + 8 * h] : 0;
-            }
+    for (int h = 0; h < 2; h++) {
+        const bool there = g + 8 * h < n;
+        start[h] = there ? scale[8 * h] * R_SCALE : 0;
+        if constexpr (T::MODE == DAMPED) {
+            start[h] *= v.recipe.share[0];
+            split_long(there && t + 1 < v.recipe.n ? scale[(t + 1) * SCALES + 8 * h] : 0, a[h], a[2 + h]);
         }
     }
-};
+#pragma unroll
+    for (int j = 0; j < T::KT; j++) {
+        float2 P = {1, 1};
+        if (T::MODE == GROUPS)
+            P = *(const float2 *)(pen + 8 * j + 2 * t);
+        q[j][0] = P.x * start[0], q[j][1] = P.y * start[0], q[j][2] = P.x * start[1], q[j][3] = P.y * start[1];
+    }
+    if constexpr (T::MODE == DAMPED) {
+        multiply_tables<T::KT>(q, a, tables, HALF_TABLES<T>);
+        products_wait<T::KT>(q);
+    }
+}
 
 /* base -> R R_SCALE, in two halves */
 template <typename T>
-__device__ __forceinline__ void mix(uint32_t (&a)[T::KS][4], uint32_t (&lo)[T::KS][4], const float *tables, const weights<T> &w,
-                                    int t)
+__device__ __forceinline__ void mix(uint32_t (&a)[T::KS][4], uint32_t (&lo)[T::KS][4], const float (&q)[T::KT][4])
 {
-    constexpr int COLUMNS = 8 * T::KT;
 #pragma unroll
     for (int i = 0; i < T::KS; i++)
 #pragma unroll
-        for (int e = 0; e < 2; e++) { /* columns 16 i + 8 e + 2 t and + 1 */
-            if (16 * i + 8 * e >= COLUMNS) {
-                lo[i][2 * e] = lo[i][2 * e + 1] = 0;
-                continue;
-            }
-            const float *P = tables + 16 * i + 8 * e + 2 * t;
-            float2 q[2];
+        for (int e = 0; e < 2; e++)
 #pragma unroll
-            for (int h = 0; h < 2; h++)
-                q[h] = T::MODE == DAMPED ? make_float2(w.base[h], w.base[h]) : make_float2(0, 0);
-#pragma unroll
-            for (int j = 0; j < T::TABLES; j++) {
-                const float2 p = *(const float2 *)(P + j * COLUMNS);
-#pragma unroll
-                for (int h = 0; h < 2; h++)
-                    q[h].x += p.x * w.table[j][h], q[h].y += p.y * w.table[j][h];
-            }
-#pragma unroll
-            for (int h = 0; h < 2; h++) {
+            for (int h = 0; h < 2; h++) { /* columns 16 i + 8 e + 2 t and + 1 */
+                const int j = 2 * i + e;
+                lo[i][2 * e + h] = 0;
+                if (j >= T::KT)
+                    continue;
                 const float2 b = half_pair(a[i][2 * e + h]);
-                split_pair(b.x * q[h].x, b.y * q[h].y, a[i][2 * e + h], lo[i][2 * e + h]);
+                split_pair(b.x * q[j < T::KT ? j : 0][2 * h], b.y * q[j < T::KT ? j : 0][2 * h + 1], a[i][2 * e + h],
+                           lo[i][2 * e + h]);
             }
-        }
 }
 
 /* acc = R W of a team's rows, times what the caller knows. hi, lo: addresses of the second factor. */
@@ -133,9 +133,10 @@ __device__ __forceinline__ void multiply_W(float (&acc)[T::DT][4], const uni_cud
         barrier_arrive(base_free);
     if constexpr (T::SPLITS) {
         const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-        weights<T> w;
-        w.take(v, room, stage, r, g);
-        mix<T>(a, rest, (const float *)(T::MODE == DAMPED ? own + room.tables : stage + room.pen), w, t);
+        float q[T::KT][4];
+        make_q<T>(q, v, (const float *)(stage + room.scale) + (r.row & 3) + g, shared_address(own + room.tables),
+                  (const float *)(stage + room.pen), r.n, g, t);
+        mix<T>(a, rest, q);
     }
 #pragma unroll
     for (int j = 0; j < DT; j++)

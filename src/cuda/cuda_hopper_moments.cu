@@ -11,6 +11,7 @@
 
 enum { TURNS = 256 /* of chunks, before the float32 sums are given away */, PLAIN = 0, DAMPED = 1, WITH_FIT = 2 };
 enum { SCALES = CHUNK + 8 /* of a window of 1 / s that begins on a border of 16 bytes */ };
+enum { HALF_TABLES = CHUNK * 16 /* bytes of one half of a chunk's 1 / s: four numbers a cell */ };
 #define LOG2_Q_SCALE 5.0f /* of BASE_SCALE / R_SCALE */
 #define NOTHING 1e-30f    /* has a logarithm, and counts for nothing */
 
@@ -18,7 +19,7 @@ enum { SCALES = CHUNK + 8 /* of a window of 1 / s that begins on a border of 16 
 struct moments_room {
     int pitch;                      /* of a row of base: an odd number of 16 bytes, so that eight rows meet in no bank */
     int base, Z, scale, pen, stage; /* within a stage; a stage's size */
-    int hi, lo, weights, factor, factors,
+    int hi, lo, tables, rest, factor, factors,
         all; /* of two chunks z's halves and what its cells' q is made of; their size; the first */
 };
 
@@ -37,8 +38,9 @@ template <int NT, int MODE> static __host__ __device__ moments_room room_of(cons
     r.stage = (r.pen + (v.damped ? SCALES : v.Kp) * 4 + 127) / 128 * 128; /* damped: L */
     r.hi = 0;
     r.lo = CHUNK * NT * 16;
-    r.weights = 2 * CHUNK * NT * 16;
-    r.factor = r.weights + (v.damped ? (KEPT_TABLES + 2) * CHUNK * 4 : 0);
+    r.tables = 2 * CHUNK * NT * 16;
+    r.rest = r.tables + 2 * HALF_TABLES;
+    r.factor = v.damped ? r.rest + 2 * CHUNK * 4 : r.tables;
     r.factors = STAGES<NT, MODE> * r.stage;
     r.all = r.factors + 2 * r.factor;
     return r;
@@ -75,20 +77,24 @@ __device__ __forceinline__ void fetch(const uni_cuda_view &v, const moments_room
         bulk_copy(stage + room.base + i * room.pitch, base + i * row_bytes, row_bytes, barrier);
 }
 
-/* Damped: of every cell what base and each table is multiplied by, and LOG2_Q_SCALE - L / ln 2. */
-__device__ __forceinline__ void weigh_cells(const uni_cuda_view &v, const moments_room &room, const char *stage, float *weights,
+/* Damped: of every cell what each table is multiplied by, in two halves; what base is; and LOG2_Q_SCALE - L / ln 2. */
+__device__ __forceinline__ void weigh_cells(const uni_cuda_view &v, const moments_room &room, const char *stage, char *factor,
                                             uni_cuda_chunk c)
 {
+    static_assert(KEPT_TABLES == 4, "a product takes four tables");
     const float *scale = (const float *)(stage + room.scale) + (c.row & 3), *L = (const float *)(stage + room.pen) + (c.row & 3);
+    uint32_t *tables = (uint32_t *)(factor + room.tables);
+    float *rest = (float *)(factor + room.rest);
     for (int i = threadIdx.x; i < (KEPT_TABLES + 2) * CHUNK; i += blockDim.x) {
         const int t = i / CHUNK, cell = i % CHUNK;
         const bool there = cell < (int)c.n;
-        float w = t == 0 ? NOTHING : 0;
-        if (there && t < v.recipe.n)
-            w = fmaxf(scale[t * SCALES + cell] * (t == 0 ? v.recipe.share[0] * R_SCALE : 1.0f), w);
-        else if (there && t > KEPT_TABLES)
-            w = LOG2_Q_SCALE - L[cell] * (1 / LN_2);
-        weights[i] = w;
+        if (t < KEPT_TABLES)
+            split_long(there && t + 1 < v.recipe.n ? scale[(t + 1) * SCALES + cell] : 0, tables[4 * cell + t],
+                       tables[HALF_TABLES / 4 + 4 * cell + t]);
+        else if (t == KEPT_TABLES)
+            rest[cell] = there ? fmaxf(scale[cell] * v.recipe.share[0] * R_SCALE, NOTHING) : NOTHING;
+        else
+            rest[CHUNK + cell] = there ? LOG2_Q_SCALE - L[cell] * (1 / LN_2) : 0;
     }
 }
 
@@ -112,42 +118,45 @@ __device__ __forceinline__ void make_factor(char *factor, const uni_cuda_view &v
     }
 }
 
-/* What a thread of the damped update knows of its two clusters. */
-struct clusters {
-    float P[KEPT_TABLES][2];
-};
+/* q R_SCALE of a warp's clusters and the chunk's cells: two clusters of a thread, cells 8 n + 2 t and + 1. They are on their way.
+ */
+__device__ __forceinline__ void start_q(float (&q)[CHUNK / 8][4], const uint32_t (&penalties)[4], const char *factor,
+                                        const moments_room &room)
+{
+    const float *rest = (const float *)(factor + room.rest) + 2 * (threadIdx.x % 4);
+#pragma unroll
+    for (int n = 0; n < CHUNK / 8; n++) {
+        const float2 of_base = *(const float2 *)(rest + 8 * n);
+        q[n][0] = q[n][2] = of_base.x, q[n][1] = q[n][3] = of_base.y;
+    }
+    multiply_tables<CHUNK / 8>(q, penalties, shared_address(factor + room.tables), HALF_TABLES);
+}
 
 /* The damped R R_SCALE of the four pairs of a first factor, in two halves; with FIT the thread's part of sum R (dist + sigma ln
-   R) = sum sigma R (ln q - L), q = R / base, of its two clusters, over sigma, in base 2 and times R_SCALE. first: the first of
+   R) = sum sigma R (ln q - L), q = R / base, of its two clusters, over sigma, in base 2 and times R_SCALE. q, L: of the first of
    its cells. */
 template <bool FIT>
-__device__ __forceinline__ void mix(uint32_t (&hi)[4], uint32_t (&lo)[4], const uint32_t (&base)[4], const clusters &own,
-                                    const float *weights, int first, float (&fit)[2])
+__device__ __forceinline__ void mix(uint32_t (&hi)[4], uint32_t (&lo)[4], const uint32_t (&base)[4], const float (*q)[4],
+                                    const float *L, float (&fit)[2])
 {
 #pragma unroll
     for (int h = 0; h < 2; h++) { /* cells first, first + 1 and eight further */
-        const int cell = first + 8 * h;
-        float2 w[KEPT_TABLES + 1];
-#pragma unroll
-        for (int t = 0; t <= KEPT_TABLES; t++)
-            w[t] = *(const float2 *)(weights + t * CHUNK + cell);
-        const float2 L = *(const float2 *)(weights + (KEPT_TABLES + 1) * CHUNK + cell);
+        const float2 l = *(const float2 *)(L + 8 * h);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            float2 b = half_pair(base[2 * h + i]), q = w[0];
-#pragma unroll
-            for (int t = 0; t < KEPT_TABLES; t++)
-                q.x += own.P[t][i] * w[t + 1].x, q.y += own.P[t][i] * w[t + 1].y;
-            b.x *= q.x, b.y *= q.y;
+            const float x = q[h][2 * i], y = q[h][2 * i + 1];
+            float2 b = half_pair(base[2 * h + i]);
+            b.x *= x, b.y *= y;
             if (FIT) /* q is times R_SCALE / BASE_SCALE */
-                fit[i] += b.x * (log2_of(q.x) + L.x) + b.y * (log2_of(q.y) + L.y);
+                fit[i] += b.x * (log2_of(x) + l.x) + b.y * (log2_of(y) + l.y);
             split_pair(b.x, b.y, hi[2 * h + i], lo[2 * h + i]);
         }
     }
 }
 
-/* The float32 sums of a group's chunks into S; `alone`: nobody else adds to this group, and nothing was added before. */
-template <int NT> __device__ void give(const uni_cuda_view &v, int group, int k, float (&sum)[NT][4], double scale, bool alone)
+/* The float32 sums of a group's chunks times a power of two into S; `alone`: nobody else adds to this group, and nothing was
+ * added before. */
+template <int NT> __device__ void give(const uni_cuda_view &v, int group, int k, float (&sum)[NT][4], float scale, bool alone)
 {
     const int t = threadIdx.x % 4;
     long long *S = v.S + (int64_t)group * v.K * v.D;
@@ -156,7 +165,7 @@ template <int NT> __device__ void give(const uni_cuda_view &v, int group, int k,
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             const int row = k + 8 * (e / 2), d = 8 * n + 2 * t + e % 2;
-            const long long x = __double2ll_rn((double)sum[n][e] * scale);
+            const long long x = __float2ll_rn(sum[n][e] * scale);
             if (row < v.K && d < v.D) {
                 if (alone)
                     S[(int64_t)row * v.D + d] = x;
@@ -177,18 +186,17 @@ __device__ __forceinline__ float quotient_scale(const float *pen, int K)
     return __uint_as_float(__float_as_uint(least) & 0x7f800000) * 64;
 }
 
-/* The penalties of a thread's two clusters in the tables of a group, times their shares and R_SCALE. */
-__device__ __forceinline__ void take_group(clusters &own, const uni_cuda_view &v, int piece, int k)
+/* The penalties of two clusters in a table of a group, times its share and R_SCALE, in two halves: a thread's of a first factor.
+ */
+__device__ __forceinline__ void take_group(uint32_t (&own)[4], const uni_cuda_view &v, int piece, int k)
 {
+    const int t = threadIdx.x % 4 + 1;
 #pragma unroll
-    for (int t = 0; t < KEPT_TABLES; t++)
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const bool there = t + 1 < v.recipe.n && k + 8 * i < v.K;
-            own.P[t][i] =
-                there ? v.recipe.share[t + 1] * R_SCALE * v.pen[((int64_t)v.recipe.slot[t + 1] * v.P + piece) * v.Kp + k + 8 * i]
-                      : 0;
-        }
+    for (int i = 0; i < 2; i++) {
+        const bool there = t < v.recipe.n && k + 8 * i < v.K;
+        split_long(there ? v.recipe.share[t] * R_SCALE * v.pen[((int64_t)v.recipe.slot[t] * v.P + piece) * v.Kp + k + 8 * i] : 0,
+                   own[i], own[2 + i]);
+    }
 }
 
 /* What a thread has of a chunk: its clusters' penalties over C, the power of two that z / s was multiplied by. */
@@ -210,20 +218,24 @@ __device__ __forceinline__ void take_piece(quotients &q, const float *pen, int K
 /* acc = the first factor of the thread's warp, 16 clusters of the chunk, times z's halves. */
 template <int NT, int MODE>
 __device__ __forceinline__ void multiply_chunk(float (&acc)[NT][4], const char *factor, const moments_room &room,
-                                               const char *stage, const uni_cuda_view &v, const clusters &own, float (&fit)[2])
+                                               const char *stage, const uni_cuda_view &v, const uint32_t (&own)[4],
+                                               float (&fit)[2])
 {
     const int lane = threadIdx.x % 32, first = (int)threadIdx.x / 32 * 16;
     const uint32_t at = shared_address(stage + room.base) + (uint32_t)((lane % 8 + lane / 16 * 8) * room.pitch) +
                         2 * (uint32_t)min(first + lane / 8 % 2 * 8, v.Kp - 8);
     const uint32_t hi = shared_address(factor + room.hi), lo = shared_address(factor + room.lo);
     uint32_t a[CHUNK / 16][4], rest[MODE == PLAIN ? 1 : CHUNK / 16][4];
+    float q[CHUNK / 8][4];
+    if constexpr (MODE != PLAIN)
+        start_q(q, own, factor, room);
 #pragma unroll
-    for (int n = 0; n < NT; n++)
-        acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
-#pragma unroll
-    for (int s = 0; s < CHUNK / 16; s++) {
+    for (int s = 0; s < CHUNK / 16; s++)
         load_matrices_turned(a[s], at + 16 * s * room.pitch);
-        if constexpr (MODE != PLAIN) { /* behind the row's end come its last clusters again: they must not count */
+    if constexpr (MODE != PLAIN) {
+        products_wait<CHUNK / 8>(q);
+#pragma unroll
+        for (int s = 0; s < CHUNK / 16; s++) { /* behind the row's end come its last clusters again: they must not count */
             uint32_t base[4];
 #pragma unroll
             for (int i = 0; i < 4; i++) {
@@ -231,10 +243,13 @@ __device__ __forceinline__ void multiply_chunk(float (&acc)[NT][4], const char *
                 a[s][i] = rest[s][i] = 0;
             }
             if (first < v.Kp)
-                mix<MODE == WITH_FIT>(a[s], rest[s], base, own, (const float *)(factor + room.weights), 16 * s + 2 * (lane % 4),
-                                      fit);
+                mix<MODE == WITH_FIT>(a[s], rest[s], base, q + 2 * s,
+                                      (const float *)(factor + room.rest) + CHUNK + 16 * s + 2 * (lane % 4), fit);
         }
     }
+#pragma unroll
+    for (int n = 0; n < NT; n++)
+        acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
     products_begin();
 #pragma unroll
     for (int s = 0; s < CHUNK / 16; s++) {
@@ -260,7 +275,7 @@ __device__ __forceinline__ void prepare(char *smem, const uni_cuda_view &v, cons
     if (MODE == PLAIN)
         take_piece(q, (const float *)(stage + room.pen), v.K, v.Kp, c.piece, k);
     else
-        weigh_cells(v, room, stage, (float *)(factor + room.weights), c);
+        weigh_cells(v, room, stage, factor, c);
     make_factor<NT, MODE>(factor, v, room, stage, c, MODE == PLAIN ? Z_scale * q.scale : Z_scale);
     fence_async();
 }
@@ -278,7 +293,7 @@ template <int STAGES, int THREADS> __device__ __forceinline__ void clear_stages(
 
 template <int KB, int NT, int MODE>
 __global__ void __launch_bounds__(128 * KB, 4 / KB)
-    hopper_moments(const __grid_constant__ uni_cuda_view v, float Z_scale, double S_scale)
+    hopper_moments(const __grid_constant__ uni_cuda_view v, float Z_scale, float S_scale)
 {
     extern __shared__ __align__(128) char smem[];
     constexpr int STAGES = ::STAGES<NT, MODE>;
@@ -292,7 +307,7 @@ __global__ void __launch_bounds__(128 * KB, 4 / KB)
     int group = -1, turn = 0;
     bool alone = false;
     quotients q = {-1, Z_scale, {1, 1}};
-    clusters own;
+    uint32_t own[4] = {}; /* damped: of the group's tables */
     float sum[NT][4];
     double fit = 0;
 #pragma unroll
@@ -361,7 +376,7 @@ template <int KB, int NT> static int launch(const struct uni_cuda *c, int fit, c
     if (err)
         return err;
     kernel<<<uni_cuda_hopper_moments_blocks(c), 128 * KB, (size_t)bytes, stream>>>(
-        c->v, (float)c->W_scale, c->v.S_scale / ((c->v.damped ? R_SCALE : 1.0f) * c->W_scale));
+        c->v, (float)c->W_scale, (float)(c->v.S_scale / ((c->v.damped ? R_SCALE : 1.0f) * c->W_scale)));
     return CUDA(cudaGetLastError());
 }
 

@@ -31,6 +31,9 @@ template <int KT_, int DT_, int MODE_> struct shape {
     static constexpr bool CORRECTS = MODE != FIRST, SPLITS = MODE == GROUPS || MODE == DAMPED, BY_TILE = MODE == GROUPS;
 };
 
+/* Bytes of one half of a group's tables: four numbers a cluster. */
+template <typename T> constexpr int HALF_TABLES = 8 * T::KT * 16;
+
 /* Where things lie in shared memory, in bytes: a warp's stage, a team's second factor and tables, and what all share. */
 struct assign_room {
     int pitch, Z, scale, pen, base, stage; /* within a stage; its size */
@@ -51,7 +54,7 @@ template <typename T> static __host__ __device__ assign_room room_of(const uni_c
     r.factor = 4 * r.stage;
     r.lo = r.factor + W_BYTES;
     r.tables = r.lo + W_BYTES;
-    r.team = (r.tables + (T::MODE == DAMPED ? T::TABLES * 32 * T::KT : 0) + 127) / 128 * 128;
+    r.team = (r.tables + (T::MODE == DAMPED ? 2 * HALF_TABLES<T> : 0) + 127) / 128 * 128;
     r.Y = T::TEAMS * r.team;
     r.Y_lo = r.Y + Y_BYTES;
     r.logit = r.Y_lo + Y_BYTES;

@@ -160,6 +160,57 @@ __device__ __forceinline__ void raise_all(const uni_cuda_view &v, const uni_cuda
                   sm.before[l] >= b.from ? out + (int64_t)l * v.Kp : nullptr, lane);
 }
 
+/* One column of the penalties of the pieces l0, l0 + PIECES, ... of a batch, so many of them: logarithms where a power is still
+   to be taken. All loads of a variable come before the first store: one trip to L2. */
+template <bool DAMPED, int COLUMNS, int AT_ONCE>
+__device__ __forceinline__ void make_pieces(const uni_cuda_view &v, const uni_cuda_batch &b, const step_smem &sm,
+                                            const step_call &call, float *pen, float *weighted, int at, int l0, long long r)
+{
+    enum { STEP = share_of_warp<COLUMNS>::PIECES };
+    const bool joint = v.V > 1, inside = at < v.K;
+    const int k = min(at, v.Kp - 1);
+    long long o[AT_ONCE], after[AT_ONCE];
+    float x[AT_ONCE] = {};
+#pragma unroll 1
+    for (int u = 0; u < v.V; u++) {
+        bool keeps[AT_ONCE];
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            const int l = min(l0 + i * STEP, b.pieces - 1);
+            const uni_cuda_place &place = sm.place[l * v.V + u];
+            o[i] = seen<DAMPED>(v, call, chain_of(place), k);
+            keeps[i] = l0 + i * STEP < b.pieces && at < v.Kp && place.first && sm.before[l] >= b.from;
+            after[i] = keeps[i] && !DAMPED ? following(v, call, chain_of(place), k) : 0;
+        }
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            const uni_cuda_place &place = sm.place[min(l0 + i * STEP, b.pieces - 1) * v.V + u];
+            const float ratio = ratio_of(v, o[i], r, place.share);
+            x[i] = !joint && place.theta == 2 ? ratio * ratio : x[i] + __log2f(ratio) * place.theta;
+            if (keeps[i])
+                keep<DAMPED>(v, call, chain_of(place), k, o[i], after[i]);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++) {
+        const int l = l0 + i * STEP;
+        if (l >= b.pieces)
+            break;
+        const bool usual = !joint && sm.place[l].theta == 2, /* no power is needed, and nothing can underflow */
+            owner = at < v.Kp && sm.before[l] >= b.from;
+        const float P = inside ? x[i] : 0;
+        pen[l * COLUMNS + at] = P;
+        if (weighted)
+            weighted[l * COLUMNS + at] = inside ? v.sigma[k] * P : 0;
+        if (usual && owner)
+            v.pen[((int64_t)call.slot * v.P + b.piece + l) * v.Kp + at] = P;
+        if (joint && owner) { /* the piece's own mass: nothing depends on it */
+            const chain own = {b.piece + l, b.piece + l, b.piece + l};
+            keep<DAMPED>(v, call, own, k, DAMPED ? call.old[entry(v, own.part, k)] : 0, 0);
+        }
+    }
+}
+
 /* pen = ((a E + b) / (O + E + b))^theta, its product over the variables, of the batch's pieces, over the largest entry of each
    unless there is one theta and it is 2. The owner of a part, whose batch has the first row of its first piece, keeps what is to
    be kept of it; block's first batch keeps r's. All threads of the warps that compute call it. */
@@ -167,65 +218,27 @@ template <bool DAMPED, int COLUMNS>
 __device__ __forceinline__ void make_penalties(const uni_cuda_view &v, const uni_cuda_batch &b, const step_smem &sm,
                                                const step_call &call, float *pen, float *weighted)
 {
-    enum { AT_ONCE = 4 };
+    enum { MANY = 6 };
     typedef share_of_warp<COLUMNS> mine;
-    const bool joint = v.V > 1;
     const chain r_chain = chain_of_r(v, call.block);
-    float *out = v.pen + ((int64_t)call.slot * v.P + b.piece) * v.Kp;
 #pragma unroll 1
     for (int at = mine::column(); at < COLUMNS; at += 32 * mine::SIDE_BY_SIDE) {
-        const bool inside = at < v.K;
         const int k = min(at, v.Kp - 1);
         const long long r = seen<DAMPED>(v, call, r_chain, k);
         const bool keeps_r = b.from == 0 && mine::piece() == 0 && at < v.Kp;
         const long long after_r = keeps_r && !DAMPED ? following(v, call, r_chain, k) : 0;
+        if (b.pieces <= mine::PIECES) { /* few levels: nothing is done twice */
+            if (mine::piece() < b.pieces)
+                make_pieces<DAMPED, COLUMNS, 1>(v, b, sm, call, pen, weighted, at, mine::piece(), r);
+        } else {
 #pragma unroll 1
-        for (int first = mine::piece(); first < b.pieces; first += AT_ONCE * mine::PIECES) {
-            long long o[AT_ONCE], after[AT_ONCE];
-            float x[AT_ONCE] = {};
-#pragma unroll 1
-            for (int u = 0; u < v.V; u++) { /* all loads of a variable before the first store: one trip to L2 */
-                bool keeps[AT_ONCE];
-#pragma unroll
-                for (int i = 0; i < AT_ONCE; i++) {
-                    const int l = min(first + i * mine::PIECES, b.pieces - 1);
-                    const uni_cuda_place &place = sm.place[l * v.V + u];
-                    o[i] = seen<DAMPED>(v, call, chain_of(place), k);
-                    keeps[i] = first + i * mine::PIECES < b.pieces && at < v.Kp && place.first && sm.before[l] >= b.from;
-                    after[i] = keeps[i] && !DAMPED ? following(v, call, chain_of(place), k) : 0;
-                }
-#pragma unroll
-                for (int i = 0; i < AT_ONCE; i++) {
-                    const uni_cuda_place &place = sm.place[min(first + i * mine::PIECES, b.pieces - 1) * v.V + u];
-                    const float ratio = ratio_of(v, o[i], r, place.share);
-                    x[i] = !joint && place.theta == 2 ? ratio * ratio : x[i] + __log2f(ratio) * place.theta;
-                    if (keeps[i])
-                        keep<DAMPED>(v, call, chain_of(place), k, o[i], after[i]);
-                }
-            }
-#pragma unroll
-            for (int i = 0; i < AT_ONCE; i++) {
-                const int l = first + i * mine::PIECES;
-                if (l >= b.pieces)
-                    break;
-                const bool usual = !joint && sm.place[l].theta == 2, /* no power is needed, and nothing can underflow */
-                    owner = at < v.Kp && sm.before[l] >= b.from;
-                const float P = inside ? x[i] : 0;
-                pen[l * COLUMNS + at] = P;
-                if (weighted)
-                    weighted[l * COLUMNS + at] = inside ? v.sigma[k] * P : 0;
-                if (usual && owner)
-                    out[(int64_t)l * v.Kp + at] = P;
-                if (joint && owner) { /* the piece's own mass: nothing depends on it */
-                    const chain own = {b.piece + l, b.piece + l, b.piece + l};
-                    keep<DAMPED>(v, call, own, k, DAMPED ? call.old[entry(v, own.part, k)] : 0, 0);
-                }
-            }
+            for (int l = mine::piece(); l < b.pieces; l += MANY * mine::PIECES)
+                make_pieces<DAMPED, COLUMNS, MANY>(v, b, sm, call, pen, weighted, at, l, r);
         }
         if (keeps_r)
             keep<DAMPED>(v, call, r_chain, k, r, after_r);
     }
-    raise_all<COLUMNS>(v, b, sm, pen, weighted, out, joint);
+    raise_all<COLUMNS>(v, b, sm, pen, weighted, v.pen + ((int64_t)call.slot * v.P + b.piece) * v.Kp, v.V > 1);
 }
 
 /* The batch's parts of O and r: P times the slots of the warps that had rows of the piece; damped, half of it. */
