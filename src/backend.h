@@ -75,6 +75,15 @@ struct uni_ridge {
     int64_t pruned_pairs, skipped_clusters;
 };
 
+/* Rows that the seeding gives again and again. */
+struct uni_rows {
+    const float *X;   /* (M,D) of unit length */
+    int64_t M;        /* at most UNI_SAMPLE, where a backend is given them */
+    int64_t from, to; /* only rows from .. to - 1 are new: the others came with earlier calls, at the same places, and a backend
+                         may have kept them */
+};
+enum { UNI_WANT_INDEX = 1, UNI_WANT_SCORE = 2 };
+
 /* As the W of a correction: those that the last solve left with the backend. */
 #define UNI_KEPT ((const float *)(uintptr_t)1)
 
@@ -97,10 +106,11 @@ struct uni_backend {
        card. */
     int (*bytes)(const struct uni_problem *, const int64_t *group_cells, struct uni_takes *);
 
-    /* Nearest of n <= K centroids Y (n,D) for M <= UNI_SAMPLE unit rows X (M,D): index (M), score (M) = the largest dot product,
-       and, unless NULL, sum (n,D) and count (n) over the rows of every centroid. For the starting centroids. */
-    int (*nearest)(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M,
-                   const float *Y, int64_t n);
+    /* Nearest of n <= K centroids Y (n,D) for some rows: index (M), score (M) = the largest dot product, and, unless NULL, sum
+       (n,D) and count (n) over the rows of every centroid. Of index and score those are set that are wanted, and score where a
+       centroid has no rows; the other holds anything. For the starting centroids. */
+    int (*nearest)(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, int wanted,
+                   const struct uni_rows *, const float *Y, int64_t n);
 
     /* z = normalise(Z - correction) with the R of before (NULL: normalise(Z)); base = softmax(-2 (1 - z.Y) / sigma); R = base; O
        from it. fit, unless NULL: both parts for R = base. */

@@ -200,16 +200,19 @@ static void weighted_sums(struct uni_seed *s, const float *X, const float *weigh
     }
 }
 
-/* index and score of all rows, sum and count of every centroid: as many rows at a time as a backend takes. */
-static int nearest_rows(struct uni_seed *s, const float *Y, const float *X, const float *weight, int64_t M, int64_t K, int64_t D,
-                        struct uni_backend *b)
+/* Sum and count of every centroid, and what is wanted, and score where a centroid has no rows: as many rows at a time as a
+   backend takes. */
+static int nearest_rows(struct uni_seed *s, const float *Y, const struct uni_rows *rows, const float *weight, int wanted,
+                        int64_t K, int64_t D, struct uni_backend *b)
 {
+    const int64_t M = rows->M;
     memset(s->sum, 0, (size_t)(K * D) * sizeof *s->sum);
     memset(s->count, 0, (size_t)K * sizeof *s->count);
     for (int64_t first = 0; first < M; first += UNI_SAMPLE) {
         int64_t n = M - first < UNI_SAMPLE ? M - first : UNI_SAMPLE;
+        struct uni_rows part = {rows->X + first * D, n, 0, n};
         int err = b->nearest(b, s->index + first, s->score + first, weight ? NULL : s->part_sum, weight ? NULL : s->part_count,
-                             X + first * D, n, Y, K);
+                             weight ? UNI_WANT_INDEX | UNI_WANT_SCORE : wanted, M <= UNI_SAMPLE ? rows : &part, Y, K);
         if (err)
             return err;
         for (int64_t i = 0; !weight && i < K * D; i++)
@@ -218,28 +221,30 @@ static int nearest_rows(struct uni_seed *s, const float *Y, const float *X, cons
             s->count[k] += s->part_count[k];
     }
     if (weight)
-        weighted_sums(s, X, weight, M, D);
+        weighted_sums(s, rows->X, weight, M, D);
     return UNI_OK;
 }
 
-/* weight (M) of the rows X, or NULL */
-static int lloyd(struct uni_seed *s, float *Y, const float *X, const float *weight, int64_t M, int64_t K, int64_t D, int steps,
+/* weight (M) of the rows, or NULL. Leaves the last step's scores. */
+static int lloyd(struct uni_seed *s, float *Y, struct uni_rows rows, const float *weight, int64_t K, int64_t D, int steps,
                  struct uni_backend *b)
 {
     for (int step = 0; step < steps; step++) {
-        int err = nearest_rows(s, Y, X, weight, M, K, D, b);
+        int err = nearest_rows(s, Y, &rows, weight, step == steps - 1 ? UNI_WANT_SCORE : 0, K, D, b);
         if (err)
             return err;
+        rows.from = rows.to = 0;
         for (int64_t k = 0; k < K; k++) {
             float *y = Y + k * D;
             double squares = 0;
             for (int64_t d = 0; d < D; d++)
                 squares += s->sum[k * D + d] * s->sum[k * D + d];
+            const double length = sqrt(squares);
             if (s->count[k] == 0)
-                revive(y, X, s->score, M, D);
+                revive(y, rows.X, s->score, rows.M, D);
             else if (squares > 1e-20)
                 for (int64_t d = 0; d < D; d++)
-                    y[d] = (float)(s->sum[k * D + d] / sqrt(squares));
+                    y[d] = (float)(s->sum[k * D + d] / length);
         }
     }
     return UNI_OK;
@@ -351,11 +356,12 @@ static void pick_rows(struct uni_seed *s, float *Y, int64_t K, int64_t D, uint64
    fill the tail. */
 static int first_steps(struct uni_seed *s, float *Y, const float *weight, int64_t K, int64_t D, struct uni_backend *b)
 {
-    const int64_t rows = s->M / QUICK_SHARE;
-    if (rows < QUICK_ROWS * K)
-        return lloyd(s, Y, s->X, weight, s->M, K, D, FIRST_STEPS_ALONE, b);
-    int err = lloyd(s, Y, s->X, weight, rows, K, D, QUICK_STEPS, b);
-    return err ? err : lloyd(s, Y, s->X, weight, s->M, K, D, FIRST_STEPS, b);
+    const int64_t M = s->M / QUICK_SHARE;
+    const struct uni_rows quick = {s->X, M, 0, M}, all = {s->X, s->M, 0, s->M}, others = {s->X, s->M, M, s->M};
+    if (M < QUICK_ROWS * K)
+        return lloyd(s, Y, all, weight, K, D, FIRST_STEPS_ALONE, b);
+    int err = lloyd(s, Y, quick, weight, K, D, QUICK_STEPS, b);
+    return err ? err : lloyd(s, Y, others, weight, K, D, FIRST_STEPS, b);
 }
 
 int uni_seed_run(struct uni_seed *s, float *Y, struct uni_backend *b, int64_t K, int64_t D, uint64_t seed)
@@ -364,6 +370,7 @@ int uni_seed_run(struct uni_seed *s, float *Y, struct uni_backend *b, int64_t K,
     uint64_t state = seed ^ 0xD1B54A32D192ED03u;
     int64_t K2 = (K + 5) / 10, K1 = K - K2, rows = 0;
     const float *weight = s->weighted ? s->weight : NULL;
+    struct uni_rows sample = {s->X, s->M, 0, s->M}, tail = {s->tail, 0, 0, 0};
     if (s->M == 0) { /* only cells of zeros: any direction is as good */
         for (int64_t k = 0; k < K; k++)
             Y[k * D] = 1;
@@ -371,16 +378,18 @@ int uni_seed_run(struct uni_seed *s, float *Y, struct uni_backend *b, int64_t K,
     }
     if (s->all) {
         spread_out(Y, K, s->X, weight, s->M, D, s->chance, &state);
-        return lloyd(s, Y, s->X, weight, s->M, K, D, R_STEPS, b);
+        return lloyd(s, Y, sample, weight, K, D, R_STEPS, b);
     }
     pick_rows(s, Y, K1, D, &state);
     TRY(first_steps(s, Y, weight, K1, D, b));
     if (K2 > 0) {
         TRY(take_tail(s, &rows, K2, D)); /* by the last step's scores: the centroids have moved once since, but little */
         spread_out(Y + K1 * D, K2, s->tail, weight ? weight + s->M : NULL, rows, D, s->chance, &state);
-        TRY(lloyd(s, Y + K1 * D, s->tail, weight ? weight + s->M : NULL, rows, K2, D, TAIL_STEPS, b));
+        tail.M = tail.to = rows;
+        TRY(lloyd(s, Y + K1 * D, tail, weight ? weight + s->M : NULL, K2, D, TAIL_STEPS, b));
     }
-    TRY(lloyd(s, Y, s->X, weight, s->M, K, D, LAST_STEPS, b));
+    sample.to = rows; /* where the tail lay since; the others have come */
+    TRY(lloyd(s, Y, sample, weight, K, D, LAST_STEPS, b));
 done:
     return err;
 }

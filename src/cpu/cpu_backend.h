@@ -134,7 +134,7 @@ int uni_cpu_moments_of(struct uni_cpu *, double *S, int64_t first, int64_t end, 
 int uni_cpu_read(struct uni_backend *, enum uni_cells, const struct uni_shift *, void *dst);
 int64_t uni_cpu_holes(const struct uni_problem *);
 int uni_cpu_take(struct uni_backend *, const struct uni_shift *, const float **rows);
-int uni_cpu_nearest(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M,
-                    const float *Y, int64_t n);
+int uni_cpu_nearest(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, int wanted,
+                    const struct uni_rows *, const float *Y, int64_t n);
 
 #endif

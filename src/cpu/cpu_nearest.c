@@ -48,13 +48,15 @@ static void sum_task(void *context, int64_t task, int thread)
     }
 }
 
-int uni_cpu_nearest(struct uni_backend *b, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M,
-                    const float *Y, int64_t n)
+/* All that could be wanted: it costs nothing here, and rows are where they are. */
+int uni_cpu_nearest(struct uni_backend *b, int32_t *index, float *score, double *sum, int64_t *count, int wanted,
+                    const struct uni_rows *rows, const float *Y, int64_t n)
 {
     struct uni_cpu *c = b->state;
     int64_t Kv = (n + c->kernels->width - 1) / c->kernels->width * c->kernels->width, D = c->shape.D;
-    c->X = X;
-    c->X_rows = M;
+    (void)wanted;
+    c->X = rows->X;
+    c->X_rows = rows->M;
     c->X_centroids = n;
     c->index = index;
     c->score = score;
@@ -65,7 +67,7 @@ int uni_cpu_nearest(struct uni_backend *b, int32_t *index, float *score, double 
         for (int64_t d = 0; d < D; d++)
             c->Yt[d * Kv + k] = k < n ? Y[k * D + d] : 0;
     }
-    int err = uni_pool_run(c->pool, nearest_task, c, M / (NEAREST_ROWS * TASK_TILES) + 1);
+    int err = uni_pool_run(c->pool, nearest_task, c, rows->M / (NEAREST_ROWS * TASK_TILES) + 1);
     if (err || !sum)
         return err;
     sort_rows(c);

@@ -57,14 +57,14 @@ static int layout_of_assign(const struct uni_cuda *c)
 
 static int pack_W(struct uni_cuda *c, const float *W, int layout)
 {
-    int err = layout == ROWS ? uni_cuda_hopper_pack_W(c, W, c->stream) : uni_cuda_pack_W(c, W, c->stream);
+    int err = layout == ROWS ? uni_cuda_hopper_pack(c, W, 0, c->stream) : uni_cuda_pack_W(c, W, c->stream);
     c->packed = err ? (int)NOT_PACKED : layout;
     return err;
 }
 
 static int pack_Y(const struct uni_cuda *c)
 {
-    return c->hopper    ? uni_cuda_hopper_pack_Y(c, c->stream)
+    return c->hopper    ? uni_cuda_hopper_pack(c, NULL, 1, c->stream)
            : c->fast.kt ? uni_cuda_pack_Y(c, c->stream)
                         : uni_cuda_turn_Y(c, c->stream);
 }
@@ -112,13 +112,6 @@ done:
     return err;
 }
 
-/* M and X lie one after another. */
-static int clear_tables(struct uni_cuda *c)
-{
-    char *first = (char *)c->v.M[0], *end = (char *)(c->v.X + (int64_t)c->v.parts * c->v.Kp);
-    return CUDA(cudaMemsetAsync(first, 0, (size_t)(end - first), c->stream));
-}
-
 static int cuda_assign(struct uni_backend *b, double *O, struct uni_fit *fit, const struct uni_shift *shift, const float *Y)
 {
     int err = 0;
@@ -132,8 +125,7 @@ static int cuda_assign(struct uni_backend *b, double *O, struct uni_fit *fit, co
     TRY(begin(c, &visit));
     TRY(take_shift(c, shift, layout_of_assign(c)));
     TRY(take_Y(c, Y));
-    TRY(clear_tables(c));
-    c->parity = 0;
+    TRY(uni_cuda_clear_tables(c, c->stream));
     if (shift)
         TRY(know_scales(c));
     TRY(c->hopper    ? uni_cuda_hopper_assign(c, &pass, c->stream)
@@ -158,7 +150,8 @@ static int make_moments(struct uni_cuda *c, int fit)
     int err = 0;
     if (c->moments_made)
         return UNI_OK;
-    TRY(CUDA(cudaMemsetAsync(c->v.S, 0, (size_t)(c->p->G * c->p->K * c->p->D) * sizeof *c->v.S, c->stream)));
+    TRY(c->hopper ? uni_cuda_clear_moments(c, c->stream)
+                  : CUDA(cudaMemsetAsync(c->v.S, 0, (size_t)(c->p->G * c->p->K * c->p->D) * sizeof *c->v.S, c->stream)));
     TRY(know_scales(c));
     TRY(c->hopper    ? uni_cuda_hopper_moments(c, fit, c->stream)
         : c->fast.kt ? uni_cuda_moments_fast(c, fit, c->stream)
@@ -253,9 +246,15 @@ done:
 static int prepare_assign(struct uni_cuda *c)
 {
     int err = 0;
+    const float *W = c->v.W[c->W_now ^ 1];
     c->Y_known = 0;
+    if (c->hopper) {
+        TRY(uni_cuda_hopper_pack(c, W, 1, c->stream));
+        c->packed = ROWS;
+        return UNI_OK;
+    }
     if (c->fast.kt)
-        TRY(pack_W(c, c->v.W[c->W_now ^ 1], layout_of_assign(c)));
+        TRY(pack_W(c, W, FRAGMENTS));
     TRY(pack_Y(c));
 done:
     return err;
@@ -276,8 +275,7 @@ static int cuda_solve(struct uni_backend *b, struct uni_ridge *ridge, float *Y, 
     TRY(know_lambda(c, ridge));
     TRY(make_moments(c, 0));
     TRY(uni_cuda_ridge(c, ridge->alpha, ridge->cutoff, c->stream));
-    TRY(CUDA(cudaMemcpyAsync(result, c->v.result, RESULTS * sizeof *result, cudaMemcpyDeviceToHost, c->stream)));
-    TRY(CUDA(cudaMemcpyAsync(centroids, c->v.Y, bytes, cudaMemcpyDeviceToHost, c->stream)));
+    TRY(CUDA(cudaMemcpyAsync(result, c->v.result, RESULTS * sizeof *result + bytes, cudaMemcpyDeviceToHost, c->stream)));
     TRY(CUDA(cudaEventRecord(c->answer, c->stream)));
     TRY(prepare_assign(c));
     TRY(CUDA(cudaEventSynchronize(c->answer)));
@@ -322,12 +320,12 @@ done:
     return err;
 }
 
-static int cuda_nearest(struct uni_backend *b, int32_t *index, float *score, double *sum, int64_t *count, const float *X,
-                        int64_t M, const float *Y, int64_t n)
+static int cuda_nearest(struct uni_backend *b, int32_t *index, float *score, double *sum, int64_t *count, int wanted,
+                        const struct uni_rows *rows, const float *Y, int64_t n)
 {
     struct uni_cuda_visit visit;
     int err = begin(cuda_of(b), &visit);
-    return err ? err : uni_cuda_nearest(b, index, score, sum, count, X, M, Y, n);
+    return err ? err : uni_cuda_nearest(b, index, score, sum, count, wanted, rows, Y, n);
 }
 
 /* ---- the plugin's face --------------------------------------------------------------------------------------------------- */

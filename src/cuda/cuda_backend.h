@@ -21,8 +21,10 @@ enum {
     WARP_ROWS = 1024,  /* and rows a warp, of a batch of a step: their sums are float32 */
     STEP_WARPS = 8,
     ENTROPY_BLOCKS = 512,
-    MOVED_SHARES = 8,
-    MOST_SLICES = 16,
+    RIDGE_THREADS = 256,
+    MOST_CLUSTERS = 16, /* of a block of the ridge's threads */
+    MOST_SLICES = 32,   /* of the levels, there: a lane of a warp each */
+    MOMENT_CHUNKS = 256 /* whose float32 sums the moments by warpgroups keep before they give them away */,
     MOST_TABLES = 25, /* that R of the damped update is made from, base among them */
     KEPT_TABLES = 4   /* of these, base aside, whose scales of a row are kept in registers */
 };
@@ -112,7 +114,7 @@ struct uni_cuda_view {
     uint32_t *group_chunk;                          /* (G + 1) */
     struct uni_cuda_batch *batch;                   /* (Q,grid), then those that others name as next */
     int *block_piece;                               /* (Q + 1) */
-    int *group_piece;                               /* (G,Q) its pieces; -1: none */
+    int *group_piece;                               /* (G,Q) its pieces, by block; -1: none */
     int *group_row;                                 /* (G,V) rows of W whose sum is the group's */
     int *level_first, *level_last;                  /* (levels + 1) each level's first and last part, -1: it has no cells; of r */
     double *level_theta, *level_share, *level_mass; /* (levels) */
@@ -126,10 +128,10 @@ struct uni_cuda_view {
 
     double S_scale;
     double *O;              /* (G,K) */
-    double *ridge, *weight; /* (G,K) lambda, negative where the pair is left out; q. Of one variable, as the next three */
+    double *ridge;          /* (G,K) lambda, negative where the pair is left out. Of one variable, as c and W[1] */
     double *c;              /* (K,D) */
     float *W[2];            /* (G,K,D) corrections: new and last; of several variables one, (B,K,D) */
-    float *Y;               /* (K,D) */
+    float *Y;               /* (K,D), behind result */
     uint4 *W_fragments, *Y_fragments;
     float *Yt;         /* (D,Kp) for the plain path */
     float2 *logit;     /* (Kp) v = logit.x (z . Y) + logit.y, in base 2, in the order of the pass's columns */
@@ -137,9 +139,11 @@ struct uni_cuda_view {
     double *part;      /* (parts) of the objective, from the last pass */
     double *entropy;   /* (ENTROPY_BLOCKS) */
     double *diversity; /* (levels) */
-    double *moved;     /* (G,MOVED_SHARES,2) */
+    double *moved;     /* (blocks of corrections,2) */
     double *slice;     /* (K,slices,D + 3) */
-    int *cluster;      /* (3,K) kept levels; degenerate; slices done */
+    int *cluster;      /* (2,K) kept levels; degenerate */
+    int *ended;        /* (K + 2) blocks of threads that have: of intercepts, a number for those of the same clusters; of
+                          corrections; of level_tables. 0 between kernels */
     double *result;    /* see enum */
 };
 
@@ -162,8 +166,38 @@ static inline __host__ __device__ long long *masses(const struct uni_cuda_view &
     return turn == 0 ? v.M[0] : turn == 1 ? v.M[1] : v.X;
 }
 
-/* What goes back to the host after a sweep or a solve. */
-enum { RESULT_TOTAL, RESULT_ENTROPY, RESULT_DIVERSITY, RESULT_CHANGE, RESULT_PRUNED, RESULT_SKIPPED, RESULT_DEGENERATE, RESULTS };
+/* The moments by warpgroups: the chunks of a block of threads begin here, and end where the next one's do. */
+static inline __host__ __device__ uint32_t uni_cuda_moments_begin(const struct uni_cuda_view &v, uint32_t block, uint32_t blocks)
+{
+    return (uint32_t)((uint64_t)v.chunks * block / blocks);
+}
+
+/* Does the block with the chunks begin .. end - 1 store S of a group with the chunks first .. last - 1, in one go? Else there
+   must be zeros: it, and others, add to them. */
+static inline __host__ __device__ bool uni_cuda_stores(uint32_t first, uint32_t last, uint32_t begin, uint32_t end)
+{
+    return begin <= first && first < last && last <= end && last - first <= MOMENT_CHUNKS;
+}
+
+/* Clusters of a block of the ridge's threads: their dimensions are columns that lie side by side, two a thread at most. */
+static inline __host__ __device__ int uni_cuda_clusters(int K, int D)
+{
+    const int most = D > RIDGE_THREADS ? 1 : RIDGE_THREADS / D < MOST_CLUSTERS ? RIDGE_THREADS / D : (int)MOST_CLUSTERS;
+    return most < K ? most : K;
+}
+
+/* What goes back to the host after a sweep or a solve; then Y. */
+enum {
+    RESULT_TOTAL,
+    RESULT_ENTROPY,
+    RESULT_DIVERSITY,
+    RESULT_CHANGE,
+    RESULT_PRUNED,
+    RESULT_SKIPPED,
+    RESULT_DEGENERATE,
+    RESULT_UNUSED, /* Y begins on a border of 16 bytes */
+    RESULTS
+};
 
 /* ---- cuda_layout.cu: host lists -> device */
 struct uni_cuda_lists {
@@ -219,9 +253,9 @@ struct uni_cuda {
     int way;
     struct uni_cuda_pages host_Z, host_base;
     /* of the seeding */
-    float *seed_X, *seed_Y, *seed_score;
-    int32_t *seed_index;
-    long long *seed_sum;
+    float *seed_X, *seed_Y;
+    long long *seed_out; /* sums, counts, scores, indices: cuda_seed.cu */
+    int64_t seed_rows;   /* the first of seed_X have come */
     int packed;  /* W_fragments are those of W[W_now], in which of the layouts */
     float step;  /* what the correction of the pass under way is multiplied by */
     int Y_known; /* Y and what is made of it are those of the last solve, which lie in pinned */
@@ -231,6 +265,7 @@ struct uni_cuda {
     int moments_made; /* S is that of R as it stands */
     int scales_known; /* row_scale is that of the last sweep */
     int parity;       /* the turn of M that has the last sweep's masses */
+    int other_clear;  /* of the block update: M of the other turn is all 0 */
     int slots;        /* of pen; damped: most sweeps whose tables are kept */
     int W_now;        /* W[W_now] has the last corrections */
     int one_sigma;
@@ -297,8 +332,7 @@ int uni_cuda_assign_fast(const struct uni_cuda *, const struct uni_cuda_pass *, 
 int uni_cuda_hopper_assign(const struct uni_cuda *, const struct uni_cuda_pass *, cudaStream_t);
 int uni_cuda_hopper_moments(const struct uni_cuda *, int fit, cudaStream_t);
 int uni_cuda_hopper_moments_blocks(const struct uni_cuda *);
-int uni_cuda_hopper_pack_W(const struct uni_cuda *, const float *W, cudaStream_t);
-int uni_cuda_hopper_pack_Y(const struct uni_cuda *, cudaStream_t);
+int uni_cuda_hopper_pack(const struct uni_cuda *, const float *W, int Y, cudaStream_t); /* W: NULL, or also; Y: too */
 int uni_cuda_row_scales(const struct uni_cuda *, cudaStream_t);
 int uni_cuda_assign_plain(const struct uni_cuda *, const struct uni_cuda_pass *, int blocks, cudaStream_t);
 int uni_cuda_moments_fast(const struct uni_cuda *, int fit, cudaStream_t); /* fit: damped, a part a block */
@@ -313,6 +347,8 @@ int uni_cuda_sweeps(struct uni_cuda *, int64_t sweeps, int fit); /* fit: 1 with 
 int uni_cuda_damped_sweeps(struct uni_cuda *, int64_t sweeps);
 int uni_cuda_pack_W(const struct uni_cuda *, const float *W, cudaStream_t);
 int uni_cuda_pack_Y(const struct uni_cuda *, cudaStream_t);
+int uni_cuda_clear_tables(struct uni_cuda *, cudaStream_t);
+int uni_cuda_clear_moments(const struct uni_cuda *, cudaStream_t); /* before hopper's */
 int uni_cuda_start_tables(struct uni_cuda *, cudaStream_t);
 int uni_cuda_end_tables(struct uni_cuda *, int parts, int fit_of_base, int terms, cudaStream_t);
 int uni_cuda_turn_Y(const struct uni_cuda *, cudaStream_t);
@@ -320,8 +356,12 @@ int uni_cuda_slices(int64_t levels);
 int uni_cuda_ridge(struct uni_cuda *, double alpha, double cutoff, cudaStream_t);
 int uni_cuda_moments_by_level(const struct uni_cuda *, cudaStream_t);
 int uni_cuda_moments_to_double(const struct uni_cuda *, long long *S, int64_t rows, cudaStream_t);
-int uni_cuda_nearest(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M,
-                     const float *Y, int64_t n);
+
+/* ---- cuda_seed.cu */
+int64_t uni_cuda_seed_words(const struct uni_problem *);
+int64_t uni_cuda_seed_pinned(const struct uni_problem *); /* bytes */
+int uni_cuda_nearest(struct uni_backend *, int32_t *index, float *score, double *sum, int64_t *count, int wanted,
+                     const struct uni_rows *, const float *Y, int64_t n);
 
 /* cuda_near.cu: struct uni_near_device (near_device.h) */
 int uni_cuda_near_open(void **state, int64_t device, const float *panels, int64_t n_panels, int64_t D, int64_t R);

@@ -23,10 +23,10 @@ static struct uni_cuda_fast fast_of(const struct uni_problem *p)
 }
 
 /* Blocks of threads of a step: one a multiprocessor, so that the next step's are there too while it ends; two where each would
-   have the tables of many pieces to make. */
+   have the tables of many pieces to make, and where a step is a whole sweep. */
 static int grid_of(const struct uni_problem *p, int cores)
 {
-    return p->G > 4 * (int64_t)cores ? 2 * cores : cores;
+    return p->jacobi || p->G > 4 * (int64_t)cores ? 2 * cores : cores;
 }
 
 /* The passes of the warpgroups are of compute capability 9.0 and base in half precision. Of the block update they keep 1 / s and
@@ -133,7 +133,7 @@ static int64_t deal_rows(struct uni_cuda *c, int64_t batches, char *block, int64
                            ARRAY(v->group_chunk, G + 1),
                            ARRAY(v->batch, batches),
                            ARRAY(v->block_piece, v->Q + 1),
-                           ARRAY(v->group_piece, v->V > 1 ? G * v->Q : 0),
+                           ARRAY(v->group_piece, G * v->Q),
                            ARRAY(v->group_row, G * v->V),
                            ARRAY(v->level_first, v->levels + 1),
                            ARRAY(v->level_last, v->levels + 1),
@@ -162,11 +162,9 @@ static int64_t deal_tables(struct uni_cuda *c, char *block, int64_t at)
                            ARRAY(v->takes_part, c->p->by_level ? G * K : 0),
                            ARRAY(v->O, G * K),
                            ARRAY(v->ridge, ridge * G * K),
-                           ARRAY(v->weight, ridge * G * K),
                            ARRAY(v->c, ridge * K * D),
                            ARRAY(v->W[0], W_rows * K * D),
                            ARRAY(v->W[1], ridge * G * K * D),
-                           ARRAY(v->Y, K * D),
                            ARRAY(v->W_fragments, G * W_words),
                            ARRAY(v->Y_fragments, Y_words),
                            ARRAY(v->Yt, c->fast.kt ? 0 : D * v->Kp),
@@ -175,16 +173,17 @@ static int64_t deal_tables(struct uni_cuda *c, char *block, int64_t at)
                            ARRAY(v->part, most((int64_t)v->Q * v->grid, 2 * uni_cuda_fit_blocks(c))),
                            ARRAY(v->entropy, ENTROPY_BLOCKS),
                            ARRAY(v->diversity, v->levels),
-                           ARRAY(v->moved, ridge * G * MOVED_SHARES * 2),
+                           ARRAY(v->moved, ridge * K * uni_cuda_slices(G) * 2),
                            ARRAY(v->slice, ridge * K * uni_cuda_slices(G) * (D + 3)),
-                           ARRAY(v->cluster, 3 * K),
-                           ARRAY(v->result, RESULTS),
+                           ARRAY(v->cluster, 2 * K),
+                           ARRAY(v->ended, K + 2),
+                           ARRAY(v->result, RESULTS + (K * D + 1) / 2),
                            ARRAY(c->seed_X, M * D),
                            ARRAY(c->seed_Y, K * D),
-                           ARRAY(c->seed_score, M),
-                           ARRAY(c->seed_index, M),
-                           ARRAY(c->seed_sum, K * (D + 1))};
-    return DEAL(list, block, at);
+                           ARRAY(c->seed_out, uni_cuda_seed_words(c->p))};
+    at = DEAL(list, block, at);
+    v->Y = block ? (float *)(v->result + RESULTS) : NULL;
+    return at;
 }
 
 /* All that the card holds, in one block. Returns its bytes. */
@@ -216,6 +215,12 @@ static int64_t lists_bytes(const struct uni_cuda *c, int64_t batches)
            batches * (int64_t)sizeof *v->batch + (int64_t)v->G * v->Q * (int64_t)sizeof *v->group_piece;
 }
 
+/* Results and centroids, or what the seeding sends and gets. */
+static int64_t pinned_bytes(const struct uni_problem *p)
+{
+    return most((int64_t)(RESULTS * sizeof(double)) + p->K * p->D * (int64_t)sizeof(float), uni_cuda_seed_pinned(p));
+}
+
 int uni_cuda_bytes(const struct uni_problem *p, const int64_t *group_cells, struct uni_takes *takes)
 {
     int err = 0;
@@ -235,7 +240,7 @@ int uni_cuda_bytes(const struct uni_problem *p, const int64_t *group_cells, stru
             grid_of(p, c.cores));
     batches = uni_cuda_batch_bound(p, pieces, grid_of(p, c.cores));
     TRY(choose_way(&c, batches, takes));
-    takes->host += lists_bytes(&c, batches) + HOST_BUFFERS;
+    takes->host += lists_bytes(&c, batches) + HOST_BUFFERS + pinned_bytes(p);
 done:
     return err;
 }
@@ -315,13 +320,13 @@ static int send_lists(struct uni_cuda *c)
     TRY(SEND(v->group_chunk, l->group_chunk, v->G + 1));
     TRY(SEND(v->batch, l->batch, l->batches));
     TRY(SEND(v->block_piece, l->block_piece, v->Q + 1));
-    TRY(SEND(v->group_piece, l->group_piece, v->V > 1 ? (int64_t)v->G * v->Q : 0));
+    TRY(SEND(v->group_piece, l->group_piece, (int64_t)v->G * v->Q));
     TRY(SEND(v->group_row, l->group_row, (int64_t)v->G * v->V));
     TRY(SEND(v->level_first, l->level_first, v->levels + 1));
     TRY(SEND(v->level_last, l->level_last, v->levels + 1));
     TRY(send_levels(c));
     TRY(CUDA(cudaMemset(v->W[0], 0, uni_cuda_W_bytes(c)))); /* the correction before the first is none */
-    TRY(CUDA(cudaMemset(v->cluster, 0, (size_t)(3 * v->K) * sizeof *v->cluster)));
+    TRY(CUDA(cudaMemset(v->ended, 0, (size_t)(v->K + 2) * sizeof *v->ended)));
     TRY(CUDA(cudaMemset(v->L, 0, (size_t)v->N * sizeof(float))));
     TRY(CUDA(cudaDeviceSynchronize()));
 done:
@@ -393,7 +398,7 @@ int uni_cuda_open(struct uni_backend *b, const struct uni_problem *p, const stru
     c->v.batch_pieces = (int)c->lists.most_pieces;
     c->v.step_rows = (int)(c->lists.step_rows + 3) / 4 * 4;
     TRY(take_memory(c, b));
-    TRY(CUDA(cudaHostAlloc(&c->pinned, RESULTS * sizeof(double) + (size_t)(p->K * p->D) * sizeof(float), cudaHostAllocDefault)));
+    TRY(CUDA(cudaHostAlloc(&c->pinned, (size_t)pinned_bytes(p), cudaHostAllocDefault)));
     TRY(send_lists(c));
     TRY(uni_cuda_lanes_open(c));
     TRY(uni_cuda_rows_in(c, source));

@@ -7,7 +7,7 @@
 #include "../backend.h"
 #include "../near_device.h"
 
-enum { UNI_CUDA_ABI = 4 };
+enum { UNI_CUDA_ABI = 5 };
 #define UNI_CUDA_ENTRY "uni_cuda_plugin"
 
 /* What the plugin calls in the library. */

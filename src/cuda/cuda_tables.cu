@@ -8,11 +8,60 @@
 #include "cuda_backend.h"
 #include "cuda_device.cuh"
 
-enum { THREADS = 256, SOLVE_THREADS = 512 };
+enum { THREADS = 256 };
 
-/* Parts of levels and of r, and X of every level's first part, from the pieces' masses that assign left in the first turn of M; R
-   is base now: no penalty. Damped, there is no X. */
-__global__ void __launch_bounds__(128) start_tables(uni_cuda_view v, int pieces)
+/* Zeros, where the last round left other numbers. */
+__global__ void __launch_bounds__(THREADS) clear_tables(uint4 *a, int64_t n, uint4 *b, int64_t m)
+{
+    const int64_t step = (int64_t)gridDim.x * THREADS, first = blockIdx.x * (int64_t)THREADS + threadIdx.x;
+    for (int64_t i = first; i < n; i += step)
+        a[i] = make_uint4(0, 0, 0, 0);
+    for (int64_t i = first; i < m; i += step)
+        b[i] = make_uint4(0, 0, 0, 0);
+}
+
+/* Before assign adds to M. M[0], M[1] and X lie one after another. The steps of a block update leave zeros in the masses of the
+   sweep before the last; of one variable start_levels stores X, but for the sum of r. */
+int uni_cuda_clear_tables(struct uni_cuda *c, cudaStream_t stream)
+{
+    const struct uni_cuda_view *v = &c->v;
+    const int64_t row = (int64_t)v->Kp * (int64_t)sizeof *v->X / (int64_t)sizeof(uint4), table = v->parts * row;
+    uint4 *first = (uint4 *)v->M[0], *X = (uint4 *)v->X;
+    int64_t n = X + table - first, m = 0;
+    if (c->other_clear) {
+        first = (uint4 *)v->M[c->parity];
+        n = table;
+        X += v->V > 1 ? 0 : v->r_part * row;
+        m = v->V > 1 ? table : row;
+    }
+    clear_tables<<<8 * c->cores, THREADS, 0, stream>>>(first, n, X, m);
+    c->parity = 0;
+    c->other_clear = !v->damped;
+    return CUDA(cudaGetLastError());
+}
+
+/* Zeros for S of the groups that the moments by warpgroups add to. */
+__global__ void __launch_bounds__(THREADS) clear_moments(uni_cuda_view v, uint32_t blocks)
+{
+    const int64_t table = (int64_t)v.K * v.D;
+    const uint32_t first = v.group_chunk[blockIdx.x], last = v.group_chunk[blockIdx.x + 1],
+                   block = (uint32_t)((((uint64_t)first + 1) * blocks - 1) / max(v.chunks, 1)); /* that has the first chunk */
+    if (uni_cuda_stores(first, last, uni_cuda_moments_begin(v, block, blocks), uni_cuda_moments_begin(v, block + 1, blocks)))
+        return;
+    for (int64_t i = (int64_t)blockIdx.y * THREADS + threadIdx.x; i < table; i += (int64_t)gridDim.y * THREADS)
+        v.S[blockIdx.x * table + i] = 0;
+}
+
+int uni_cuda_clear_moments(const struct uni_cuda *c, cudaStream_t stream)
+{
+    const unsigned parts = c->v.G < 2 * c->cores ? 8 : 2;
+    clear_moments<<<dim3((unsigned)c->v.G, parts), THREADS, 0, stream>>>(c->v, (uint32_t)uni_cuda_hopper_moments_blocks(c));
+    return CUDA(cudaGetLastError());
+}
+
+/* What assign leaves in the first turn of M are the pieces' masses; R is base now: no penalty. Of several variables: the parts of
+   levels and of r, and X of every level's first part. */
+__global__ void __launch_bounds__(128) start_parts(uni_cuda_view v, int pieces)
 {
     int block = blockIdx.y, first = v.block_piece[block] + (int)blockIdx.x * pieces,
         end = min(first + pieces, v.block_piece[block + 1]);
@@ -26,8 +75,7 @@ __global__ void __launch_bounds__(128) start_tables(uni_cuda_view v, int pieces)
             for (int u = 0; u < v.V && m; u++) {
                 const int part = v.place[(int64_t)i * v.V + u].part, level = v.group_row[v.piece[i].group * v.V + u];
                 const int level_first = v.level_first[level];
-                if (v.V > 1)
-                    add_exact(M + (int64_t)part * v.Kp + k, m);
+                add_exact(M + (int64_t)part * v.Kp + k, m);
                 if (part != level_first && part != v.level_last[level] && !v.damped)
                     add_exact(v.X + (int64_t)level_first * v.Kp + k, m);
             }
@@ -40,11 +88,93 @@ __global__ void __launch_bounds__(128) start_tables(uni_cuda_view v, int pieces)
     }
 }
 
+/* The same of one variable, whose levels' parts are the pieces: a thread has a column of some levels in every so manieth block. */
+template <int LEVELS, int BLOCKS> __global__ void __launch_bounds__(128 * BLOCKS) start_levels(uni_cuda_view v)
+{
+    __shared__ long long room[BLOCKS][LEVELS][128];
+    const int level = (int)blockIdx.x * LEVELS, k = (int)blockIdx.y * 128 + (int)threadIdx.x;
+    const bool inside = k < v.Kp;
+    long long *M = v.M[0] + k, X[LEVELS] = {};
+    int first[LEVELS], last[LEVELS];
+#pragma unroll
+    for (int j = 0; j < LEVELS; j++) {
+        first[j] = level + j < v.G ? v.level_first[level + j] : -1;
+        last[j] = level + j < v.G ? v.level_last[level + j] : -1;
+    }
+    for (int q = threadIdx.y; q < v.Q; q += BLOCKS) {
+        int piece[LEVELS];
+        long long m[LEVELS], r = 0;
+#pragma unroll
+        for (int j = 0; j < LEVELS; j++)
+            piece[j] = inside && level + j < v.G ? v.group_piece[(int64_t)(level + j) * v.Q + q] : -1;
+#pragma unroll
+        for (int j = 0; j < LEVELS; j++)
+            m[j] = piece[j] >= 0 ? M[(int64_t)piece[j] * v.Kp] : 0;
+#pragma unroll
+        for (int j = 0; j < LEVELS; j++) {
+            r += m[j];
+            X[j] += piece[j] != first[j] && piece[j] != last[j] ? m[j] : 0;
+            if (piece[j] >= 0 && !v.damped)
+                v.pen[(int64_t)piece[j] * v.Kp + k] = k < v.K;
+        }
+        if (r)
+            add_exact(M + (int64_t)(v.r_part + q) * v.Kp, r);
+        if (r && q != 0 && q != v.Q - 1)
+            add_exact(v.X + (int64_t)v.r_part * v.Kp + k, r);
+    }
+    if (v.damped) /* there is no X */
+        return;
+#pragma unroll
+    for (int j = 0; j < LEVELS; j++)
+        room[threadIdx.y][j][threadIdx.x] = X[j];
+    __syncthreads();
+    for (int j = threadIdx.y; j < LEVELS && level + j < v.G && inside; j += BLOCKS) {
+        const int part = v.level_first[level + j];
+        long long sum = 0;
+        for (int i = 0; i < BLOCKS; i++)
+            sum += room[i][j][threadIdx.x];
+        if (part >= 0)
+            v.X[(int64_t)part * v.Kp + k] = sum;
+    }
+}
+
 int uni_cuda_start_tables(struct uni_cuda *c, cudaStream_t stream)
 {
-    int pieces = c->v.G < 256 ? 4 : c->v.G < 2048 ? c->v.G / 64 : 32; /* of a block: sums of r meet in few places */
-    start_tables<<<dim3((unsigned)((c->v.G + pieces - 1) / pieces), (unsigned)c->v.Q), 128, 0, stream>>>(c->v, pieces);
+    const int G = c->v.G, pieces = G < 256 ? 4 : G < 2048 ? G / 64 : 32; /* of a block: sums of r meet in few places */
+    const unsigned columns = (unsigned)(c->v.Kp + 127) / 128;
+    if (c->v.V > 1)
+        start_parts<<<dim3((unsigned)((G + pieces - 1) / pieces), (unsigned)c->v.Q), 128, 0, stream>>>(c->v, pieces);
+    else if (G <= c->cores)
+        start_levels<2, 8><<<dim3((unsigned)(G + 1) / 2, columns), dim3(128, 8), 0, stream>>>(c->v);
+    else
+        start_levels<8, 4><<<dim3((unsigned)(G + 7) / 8, columns), dim3(128, 4), 0, stream>>>(c->v);
     return CUDA(cudaGetLastError());
+}
+
+/* Is the block of threads the last of n to get here? Then it sees what they all left, around L1. All its threads call it. */
+__device__ __forceinline__ bool ends_last(int *ended, int n)
+{
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        last = atomicAdd(ended, 1) == n - 1;
+        if (last)
+            *ended = 0; /* for the next time */
+    }
+    __syncthreads();
+    __threadfence();
+    return last;
+}
+
+/* The sum of x[0], x[step], ..., n of them, by one block; of other blocks' too. */
+__device__ double sum_of(const double *x, int64_t n, int step, double *room)
+{
+    double sum = 0;
+#pragma unroll 8
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+        sum += __ldcg(x + i * step);
+    return block_sum(sum, room);
 }
 
 /* Of a level, or, one further, of all. */
@@ -57,8 +187,29 @@ __device__ __forceinline__ double total_of(const uni_cuda_view &v, int parity, i
     return (double)(v.damped || first == last ? M[last] : v.X[first] + M[first] + M[last]) * (1 / MASS_SCALE);
 }
 
-/* O of a level, and its part of sum sigma theta O ln((O + E + b) / (a E + b)) */
-__global__ void __launch_bounds__(128) level_tables(uni_cuda_view v, int parity)
+/* A pass's parts of the objective, how many: what it leaves in v.part. */
+struct fit_parts {
+    int n, of_base, terms;
+};
+
+__device__ void finish_fit(const uni_cuda_view &v, const fit_parts &parts, double *room)
+{
+    double total = sum_of(v.part, parts.n, parts.of_base ? 2 : 1, room), entropy = 0;
+    if (parts.of_base)
+        entropy = sum_of(v.part + 1, parts.n, 2, room);
+    else if (parts.terms)
+        entropy = sum_of(v.entropy, ENTROPY_BLOCKS, 1, room);
+    double diversity = sum_of(v.diversity, v.levels, 1, room);
+    if (threadIdx.x == 0) {
+        v.result[RESULT_TOTAL] = parts.of_base ? total + entropy : total;
+        v.result[RESULT_ENTROPY] = entropy;
+        v.result[RESULT_DIVERSITY] = diversity;
+    }
+}
+
+/* O of a level, and its part of sum sigma theta O ln((O + E + b) / (a E + b)); the block that ends last adds up the objective
+   where there is one. */
+__global__ void __launch_bounds__(128) level_tables(uni_cuda_view v, int parity, fit_parts parts)
 {
     __shared__ double room[4];
     int l = blockIdx.x;
@@ -72,6 +223,8 @@ __global__ void __launch_bounds__(128) level_tables(uni_cuda_view v, int parity)
     sum = block_sum(sum, room);
     if (threadIdx.x == 0)
         v.diversity[l] = sum;
+    if (parts.n > 0 && ends_last(v.ended + v.K + 1, v.levels))
+        finish_fit(v, parts, room);
 }
 
 /* O of a group of several variables' levels: its pieces */
@@ -88,207 +241,282 @@ __global__ void __launch_bounds__(128) group_tables(uni_cuda_view v, int parity)
     }
 }
 
-/* The sum of x[0], x[step], ..., n of them, by one block */
-__device__ double sum_of(const double *x, int64_t n, int step, double *room)
-{
-    double sum = 0;
-    for (int64_t i = threadIdx.x; i < n; i += THREADS)
-        sum += x[i * step];
-    return block_sum(sum, room);
-}
-
-__global__ void __launch_bounds__(THREADS) finish_fit(uni_cuda_view v, int parts, int of_base, int terms)
-{
-    __shared__ double room[THREADS / 32];
-    double total = of_base ? sum_of(v.part, parts, 2, room) : sum_of(v.part, parts, 1, room), entropy = 0;
-    if (of_base)
-        entropy = sum_of(v.part + 1, parts, 2, room);
-    else if (terms)
-        entropy = sum_of(v.entropy, ENTROPY_BLOCKS, 1, room);
-    double diversity = sum_of(v.diversity, v.levels, 1, room);
-    if (threadIdx.x == 0) {
-        v.result[RESULT_TOTAL] = of_base ? total + entropy : total;
-        v.result[RESULT_ENTROPY] = entropy;
-        v.result[RESULT_DIVERSITY] = diversity;
-    }
-}
-
 int uni_cuda_end_tables(struct uni_cuda *c, int parts, int of_base, int terms, cudaStream_t stream)
 {
-    level_tables<<<c->v.levels, 128, 0, stream>>>(c->v, c->parity);
+    level_tables<<<c->v.levels, 128, 0, stream>>>(c->v, c->parity, {parts, of_base, terms});
     if (c->v.V > 1)
         group_tables<<<c->v.G, 128, 0, stream>>>(c->v, c->parity);
-    if (parts)
-        finish_fit<<<1, THREADS, 0, stream>>>(c->v, parts, of_base, terms);
     return CUDA(cudaGetLastError());
 }
 
 /* ---- ridge --------------------------------------------------------------------------------------------------------------- */
 
-/* Sums over a slice of the levels. */
+enum { RIDGE_WARPS = RIDGE_THREADS / 32, PAIRS = 512, COLUMNS = 2, CLUSTERS = MOST_CLUSTERS / RIDGE_WARPS };
+static_assert(MOST_SLICES <= 32 && CLUSTERS * RIDGE_WARPS == MOST_CLUSTERS, "a lane a slice; a warp has some clusters");
+
+/* What a block of the ridge's threads has: some clusters, whose dimensions are columns that lie side by side in S and W, and a
+   slice of the levels. */
+struct ridge_share {
+    int k, clusters, columns;   /* the first cluster */
+    int first, end, at_once;    /* levels; those whose pairs shared memory holds */
+    int column, level, between; /* a thread's column, and another RIDGE_THREADS further; its first level, and from one to the next */
+};
+
+__device__ __forceinline__ ridge_share share_of(const uni_cuda_view &v)
+{
+    ridge_share t;
+    const int most = uni_cuda_clusters(v.K, v.D);
+    t.k = (int)blockIdx.x * most;
+    t.clusters = min(most, v.K - t.k);
+    t.columns = t.clusters * v.D;
+    t.first = (int)((int64_t)v.G * blockIdx.y / gridDim.y);
+    t.end = (int)((int64_t)v.G * (blockIdx.y + 1) / gridDim.y);
+    t.at_once = PAIRS / t.clusters;
+    const int width = min(t.columns, (int)RIDGE_THREADS);
+    t.between = RIDGE_THREADS / width;
+    t.level = (int)threadIdx.x / width;
+    t.column = t.level < t.between ? (int)threadIdx.x % width : t.columns; /* those too many have none */
+    return t;
+}
+
+/* Of the pairs of some levels and the block's clusters, by level. */
+struct ridge_pairs {
+    double O[PAIRS], lambda[PAIRS], weight[PAIRS];
+};
+
+/* Sums over levels of a cluster. */
 struct slice_sums {
     double schur, kept, smallest; /* sum of q O; levels kept; the smallest pivot */
 };
 
-/* Which levels of cluster k are kept, their lambda and weight; right in thread 0. */
-__device__ slice_sums choose_levels(const uni_cuda_view &v, int parity, int k, int first, int end, double alpha, double cutoff,
-                                    double *room)
+/* Which pairs are kept, their lambda and weight: n levels from one on. r: of the block's clusters. */
+__device__ __forceinline__ void choose_levels(ridge_pairs &pairs, const uni_cuda_view &v, const ridge_share &t, int from, int n,
+                                              const double *r, double alpha, double cutoff)
 {
-    double r = total_of(v, parity, v.levels, k);
-    slice_sums sums = {0, 0, HUGE_VAL};
-    for (int g = first + (int)threadIdx.x; g < end; g += SOLVE_THREADS) {
-        int64_t at = (int64_t)g * v.K + k;
+    for (int i = threadIdx.x; i < n * t.clusters; i += RIDGE_THREADS) {
+        const int g = from + i / t.clusters, k = i % t.clusters;
+        const int64_t at = (int64_t)g * v.K + t.k + k;
         double O = v.O[at], lambda = -1, q = 0;
         if (uni_pair_kept(O, v.level_mass[g], cutoff)) {
-            lambda = v.lambda[g] > 0 ? v.lambda[g] : uni_lambda_auto(alpha, v.level_share[g] * r);
+            lambda = v.lambda[g] > 0 ? v.lambda[g] : uni_lambda_auto(alpha, v.level_share[g] * r[k]);
             q = uni_intercept_weight(O, lambda);
-            sums.kept++;
-            sums.schur += q * O;
-            sums.smallest = fmin(sums.smallest, O + lambda);
         }
-        v.ridge[at] = lambda;
-        v.weight[at] = q;
+        v.ridge[at] = pairs.lambda[i] = lambda;
+        pairs.O[i] = O;
+        pairs.weight[i] = q;
     }
-    sums.schur = block_sum(sums.schur, room);
-    sums.kept = block_sum(sums.kept, room);
+}
+
+/* A lane's part of a cluster's sums: the block's cluster number k. */
+__device__ __forceinline__ void add_pairs(slice_sums &sums, const ridge_pairs &pairs, int clusters, int k, int n)
+{
+    for (int i = (int)threadIdx.x % 32 * clusters + k; i < n * clusters; i += 32 * clusters)
+        if (pairs.lambda[i] >= 0) {
+            sums.schur += pairs.weight[i] * pairs.O[i];
+            sums.kept++;
+            sums.smallest = fmin(sums.smallest, pairs.O[i] + pairs.lambda[i]);
+        }
+}
+
+/* The lanes' together, in all of them. */
+__device__ __forceinline__ slice_sums warp_sums(slice_sums sums)
+{
+    sums.schur = warp_sum(sums.schur);
+    sums.kept = warp_sum(sums.kept);
+#pragma unroll
     for (int m = 16; m; m /= 2)
         sums.smallest = fmin(sums.smallest, __shfl_xor_sync(~0u, sums.smallest, m));
-    __syncthreads();
-    if (threadIdx.x % 32 == 0)
-        room[threadIdx.x / 32] = sums.smallest;
-    __syncthreads();
-    for (int w = 0; w < SOLVE_THREADS / 32; w++)
-        sums.smallest = fmin(sums.smallest, room[w]);
     return sums;
 }
 
-/* sum q S over a slice of the levels, into sums (D) */
-__device__ void weigh_slice(const uni_cuda_view &v, int k, int first, int end, double *sums)
+/* sum += q S over n levels from one on, of a thread's columns */
+__device__ __forceinline__ void weigh_levels(double (&sum)[COLUMNS], const uni_cuda_view &v, const ridge_share &t, int from, int n,
+                                             const double *weight)
 {
-    int columns = v.D < SOLVE_THREADS ? v.D : (int)SOLVE_THREADS, shares = SOLVE_THREADS / columns,
-        share = (int)threadIdx.x / columns;
-    for (int d = (int)threadIdx.x % columns; d < v.D && share < shares; d += columns) {
-        double sum = 0;
+    const int64_t table = (int64_t)v.K * v.D;
+#pragma unroll
+    for (int i = 0; i < COLUMNS; i++) {
+        const int column = t.column + i * RIDGE_THREADS;
+        if (column >= t.columns)
+            break;
+        const double *q = weight + column / v.D;
+        const long long *S = v.S + from * table + (int64_t)t.k * v.D + column;
 #pragma unroll 8
-        for (int g = first + share; g < end; g += shares)
-            sum += v.weight[(int64_t)g * v.K + k] * (double)v.S[((int64_t)g * v.K + k) * v.D + d];
-        sums[share * v.D + d] = sum;
-    }
-    __syncthreads();
-    for (int d = threadIdx.x; d < v.D; d += SOLVE_THREADS) {
-        double sum = 0;
-        for (int i = 0; i < shares; i++)
-            sum += sums[i * v.D + d];
-        sums[d] = sum;
+        for (int l = t.level; l < n; l += t.between)
+            sum[i] += q[l * t.clusters] * (double)S[l * table];
     }
 }
 
-/* Y = c / |c| of a cluster */
-__device__ void centroid(const uni_cuda_view &v, int k, const double *c)
+/* Where a slice's sums of a cluster lie: those of the columns, then slice_sums. */
+__device__ __forceinline__ double *slice_of(const uni_cuda_view &v, int k, int slice)
 {
-    __shared__ double length[2];
-    if (threadIdx.x < 32) {
-        double most = 0, squares = 0;
-        for (int d = threadIdx.x; d < v.D; d += 32)
-            most = fmax(most, fabs(c[d]));
-        for (int m = 16; m; m /= 2)
-            most = fmax(most, __shfl_xor_sync(~0u, most, m));
-        for (int d = threadIdx.x; d < v.D; d += 32)
-            squares += (c[d] / most) * (c[d] / most);
-        squares = warp_sum(squares);
-        if (threadIdx.x == 0)
-            length[0] = most, length[1] = sqrt(squares);
-    }
-    __syncthreads();
-    for (int d = threadIdx.x; d < v.D && length[0] > 0 && isfinite(length[0]); d += SOLVE_THREADS)
-        v.Y[(int64_t)k * v.D + d] = (float)(c[d] / length[0] / length[1]);
+    return v.slice + ((int64_t)k * gridDim.y + slice) * (v.D + 3);
 }
 
-/* c = sum q S / sum q O, and Y = c / |c|: a slice of the levels a block; the block of a cluster that ends last adds the slices,
-   in their order. */
-__global__ void __launch_bounds__(SOLVE_THREADS) intercepts(uni_cuda_view v, int parity, double alpha, double cutoff)
+/* What the block of threads has summed, for the one that ends last. */
+__device__ __forceinline__ void leave_slice(const uni_cuda_view &v, const ridge_share &t, const double (&sum)[COLUMNS],
+                                            const slice_sums (&own)[CLUSTERS], double *room)
 {
-    extern __shared__ double sums[];
-    __shared__ double room[SOLVE_THREADS / 32];
-    __shared__ int last;
-    const int k = blockIdx.x, slices = gridDim.y, slice = blockIdx.y, first = (int)((int64_t)v.G * slice / slices),
-              end = (int)((int64_t)v.G * (slice + 1) / slices);
-    double *mine = v.slice + ((int64_t)k * slices + slice) * (v.D + 3);
-    slice_sums own = choose_levels(v, parity, k, first, end, alpha, cutoff, room);
-    __syncthreads(); /* weights are read by other threads than wrote them */
-    weigh_slice(v, k, first, end, sums);
-    if (threadIdx.x == 0)
-        mine[v.D] = own.schur, mine[v.D + 1] = own.kept, mine[v.D + 2] = own.smallest;
-    for (int d = threadIdx.x; d < v.D; d += SOLVE_THREADS)
-        mine[d] = sums[d];
-    __threadfence();
+#pragma unroll
+    for (int i = 0; i < COLUMNS; i++)
+        if (t.column + i * RIDGE_THREADS < t.columns)
+            room[t.level * t.columns + t.column + i * RIDGE_THREADS] = sum[i];
     __syncthreads();
-    if (threadIdx.x == 0)
-        last = atomicAdd(v.cluster + 2 * v.K + k, 1) == slices - 1;
+    for (int column = threadIdx.x; column < t.columns; column += RIDGE_THREADS) {
+        double all = 0;
+        for (int i = 0; i < t.between; i++)
+            all += room[i * t.columns + column];
+        slice_of(v, t.k + column / v.D, blockIdx.y)[column % v.D] = all;
+    }
+#pragma unroll
+    for (int i = 0; i < CLUSTERS; i++) {
+        const int k = (int)threadIdx.x / 32 + i * RIDGE_WARPS;
+        if (k >= t.clusters)
+            break;
+        const slice_sums sums = warp_sums(own[i]);
+        double *to = slice_of(v, t.k + k, blockIdx.y) + v.D;
+        if (threadIdx.x % 32 == 0)
+            to[0] = sums.schur, to[1] = sums.kept, to[2] = sums.smallest;
+    }
+}
+
+/* Y = c / |c| of a cluster: a warp's work */
+__device__ __forceinline__ void centroid(const uni_cuda_view &v, int k, const double *c)
+{
+    const int lane = threadIdx.x % 32;
+    double most = 0, squares = 0;
+    for (int d = lane; d < v.D; d += 32)
+        most = fmax(most, fabs(c[d]));
+#pragma unroll
+    for (int m = 16; m; m /= 2)
+        most = fmax(most, __shfl_xor_sync(~0u, most, m));
+    if (!(most > 0 && isfinite(most)))
+        return;
+    for (int d = lane; d < v.D; d += 32)
+        squares += (c[d] / most) * (c[d] / most);
+    const double length = sqrt(warp_sum(squares));
+    for (int d = lane; d < v.D; d += 32)
+        v.Y[(int64_t)k * v.D + d] = (float)(c[d] / most / length);
+}
+
+/* c and Y of the block's clusters from the slices, which are added in their order. schur, sums: rooms for a number a cluster, and
+   a column. */
+__device__ __forceinline__ void add_slices(const uni_cuda_view &v, const ridge_share &t, double *schur, double *sums)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, slices = gridDim.y;
+    for (int k = warp; k < t.clusters; k += RIDGE_WARPS) {
+        const double *from = slice_of(v, t.k + k, min(lane, slices - 1)) + v.D;
+        slice_sums all = {__ldcg(from), __ldcg(from + 1), __ldcg(from + 2)};
+        if (lane >= slices)
+            all.schur = all.kept = 0;
+        all = warp_sums(all);
+        const bool sound = fmin(all.schur, all.smallest) >= 1e-10;
+        if (lane == 0) {
+            v.cluster[t.k + k] = (int)all.kept;
+            v.cluster[v.K + t.k + k] = all.kept >= 2 && !sound;
+            schur[k] = all.kept >= 2 && sound ? all.schur : 0;
+        }
+    }
     __syncthreads();
-    if (!last)
-        return;
-    __threadfence();
-    slice_sums all = {0, 0, HUGE_VAL};
-    const volatile double *part = v.slice + (int64_t)k * slices * (v.D + 3);
-    for (int s = 0; s < slices; s++) {
-        all.schur += part[s * (v.D + 3) + v.D];
-        all.kept += part[s * (v.D + 3) + v.D + 1];
-        all.smallest = fmin(all.smallest, part[s * (v.D + 3) + v.D + 2]);
-    }
-    const bool sound = fmin(all.schur, all.smallest) >= 1e-10;
-    if (threadIdx.x == 0) {
-        v.cluster[k] = (int)all.kept;
-        v.cluster[v.K + k] = all.kept >= 2 && !sound;
-        v.cluster[2 * v.K + k] = 0;
-    }
-    if (all.kept < 2 || !sound)
-        return;
-    for (int d = threadIdx.x; d < v.D; d += SOLVE_THREADS) {
+    for (int column = threadIdx.x; column < t.columns; column += RIDGE_THREADS) {
+        const int k = column / v.D;
+        const double *from = slice_of(v, t.k + k, 0) + column % v.D;
         double c = 0;
+#pragma unroll 8
         for (int s = 0; s < slices; s++)
-            c += part[s * (v.D + 3) + d];
-        sums[d] = c / v.S_scale / all.schur;
-        v.c[(int64_t)k * v.D + d] = sums[d];
+            c += __ldcg(from + (int64_t)s * (v.D + 3));
+        if (schur[k] > 0) {
+            sums[column] = c / v.S_scale / schur[k];
+            v.c[(int64_t)t.k * v.D + column] = sums[column];
+        }
     }
     __syncthreads();
-    centroid(v, k, sums);
+    for (int k = warp; k < t.clusters; k += RIDGE_WARPS)
+        if (schur[k] > 0)
+            centroid(v, t.k + k, sums + k * v.D);
 }
 
-/* W = (S - O c) / (O + lambda) of a level, and how far it moved: a warp a cluster */
-__global__ void __launch_bounds__(THREADS) corrections(uni_cuda_view v, float *W, const float *last)
+/* c = sum q S / sum q O, and Y = c / |c|: some clusters and a slice of the levels a block; of those of the same clusters the one
+   that ends last adds the slices. */
+__global__ void __launch_bounds__(RIDGE_THREADS) intercepts(uni_cuda_view v, int parity, double alpha, double cutoff)
 {
-    __shared__ double room[THREADS / 32];
-    const int lane = threadIdx.x % 32, step = (int)gridDim.y * (THREADS / 32);
-    double moved = 0, size = 0;
-#pragma unroll 4
-    for (int k = (int)blockIdx.y * (THREADS / 32) + (int)threadIdx.x / 32; k < v.K; k += step) {
-        const int64_t pair = (int64_t)blockIdx.x * v.K + k;
-        const double O = v.O[pair], lambda = v.ridge[pair];
-        const bool kept = lambda >= 0 && v.cluster[k] >= 2;
-        for (int d = lane; d < v.D; d += 32) {
-            const double old = last[pair * v.D + d], S = (double)v.S[pair * v.D + d] / v.S_scale, c = v.c[(int64_t)k * v.D + d];
-            const double w = kept ? uni_correction(S, O, c, lambda) : 0;
-            W[pair * v.D + d] = (float)w;
-            moved += O * ((w - old) * (w - old));
+    __shared__ ridge_pairs pairs;
+    __shared__ double sums[COLUMNS * RIDGE_THREADS], of_cluster[MOST_CLUSTERS]; /* r, then the sum of q O */
+    const ridge_share t = share_of(v);
+    slice_sums own[CLUSTERS];
+    double sum[COLUMNS] = {0, 0};
+#pragma unroll
+    for (int i = 0; i < CLUSTERS; i++)
+        own[i] = {0, 0, HUGE_VAL};
+    launch_dependents();
+    wait_for_previous();
+    if ((int)threadIdx.x < t.clusters)
+        of_cluster[threadIdx.x] = total_of(v, parity, v.levels, t.k + (int)threadIdx.x);
+    for (int from = t.first; from < t.end; from += t.at_once) {
+        const int n = min(t.at_once, t.end - from);
+        __syncthreads(); /* r is there, and nobody needs the pairs before */
+        choose_levels(pairs, v, t, from, n, of_cluster, alpha, cutoff);
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < CLUSTERS; i++)
+            if ((int)threadIdx.x / 32 + i * RIDGE_WARPS < t.clusters)
+                add_pairs(own[i], pairs, t.clusters, (int)threadIdx.x / 32 + i * RIDGE_WARPS, n);
+        weigh_levels(sum, v, t, from, n, pairs.weight);
+    }
+    leave_slice(v, t, sum, own, sums);
+    if (ends_last(v.ended + blockIdx.x, (int)gridDim.y))
+        add_slices(v, t, of_cluster, sums);
+}
+
+/* Of n levels from one on: their O, and 1 / (O + lambda) of the pairs that are corrected, else 0. */
+__device__ __forceinline__ void choose_pairs(ridge_pairs &pairs, const uni_cuda_view &v, const ridge_share &t, int from, int n)
+{
+    for (int i = threadIdx.x; i < n * t.clusters; i += RIDGE_THREADS) {
+        const int k = t.k + i % t.clusters;
+        const int64_t at = (int64_t)(from + i / t.clusters) * v.K + k;
+        const double O = v.O[at], lambda = v.ridge[at];
+        pairs.O[i] = O;
+        pairs.weight[i] = lambda >= 0 && v.cluster[k] >= 2 ? 1 / (O + lambda) : 0;
+    }
+}
+
+/* W of a thread's column number i and of n levels from one on, and how far it moved: sums of O times squares */
+__device__ __forceinline__ void correct_levels(double &moved, double &size, float *W, const float *last, const uni_cuda_view &v,
+                                               const ridge_share &t, const ridge_pairs &pairs, int column, int from, int n)
+{
+    enum { AT_ONCE = 6 }; /* loads that come before the stores: one trip to memory */
+    const int64_t table = (int64_t)v.K * v.D, at = from * table + (int64_t)t.k * v.D + column;
+    const double unit = 1 / v.S_scale, c = v.c[(int64_t)t.k * v.D + column]; /* a power of two */
+#pragma unroll 1
+    for (int first = t.level; first < n; first += AT_ONCE * t.between) {
+        long long S[AT_ONCE];
+        float old[AT_ONCE];
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            const int l = min(first + i * t.between, n - 1);
+            S[i] = v.S[at + l * table];
+            old[i] = last[at + l * table];
+        }
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            const int l = first + i * t.between;
+            if (l >= n)
+                break;
+            const int pair = l * t.clusters + column / v.D;
+            const double O = pairs.O[pair], inverse = pairs.weight[pair];
+            const double w = inverse > 0 ? ((double)S[i] * unit - O * c) * inverse : 0, step = w - (double)old[i];
+            W[at + l * table] = (float)w;
+            moved += O * (step * step);
             size += O * w * w;
         }
     }
-    moved = block_sum(moved, room);
-    size = block_sum(size, room);
-    if (threadIdx.x == 0) {
-        const int64_t part = (int64_t)blockIdx.x * gridDim.y + blockIdx.y;
-        v.moved[2 * part] = moved;
-        v.moved[2 * part + 1] = size;
-    }
 }
 
-__global__ void __launch_bounds__(THREADS) finish_ridge(uni_cuda_view v, int parts)
+__device__ void finish_ridge(const uni_cuda_view &v, int parts, double *room)
 {
-    __shared__ double room[THREADS / 32];
     double pruned = 0, skipped = 0, degenerate = 0;
     double moved = sum_of(v.moved, parts, 2, room), size = sum_of(v.moved + 1, parts, 2, room);
-    for (int k = threadIdx.x; k < v.K; k += THREADS) {
+    for (int k = threadIdx.x; k < v.K; k += RIDGE_THREADS) {
         pruned += v.cluster[k] < 2 ? v.G : v.G - v.cluster[k];
         skipped += v.cluster[k] < 2;
         degenerate += v.cluster[v.K + k];
@@ -304,22 +532,64 @@ __global__ void __launch_bounds__(THREADS) finish_ridge(uni_cuda_view v, int par
     }
 }
 
-/* Slices of the levels for intercepts: enough blocks for the card where there are many levels. */
+/* W = (S - O c) / (O + lambda), and how far it moved: blocks of threads as of intercepts; the one that ends last adds up. */
+__global__ void __launch_bounds__(RIDGE_THREADS) corrections(uni_cuda_view v, float *W, const float *last)
+{
+    __shared__ ridge_pairs pairs;
+    __shared__ double room[RIDGE_WARPS];
+    const ridge_share t = share_of(v);
+    const int parts = (int)(gridDim.x * gridDim.y), part = (int)(blockIdx.y * gridDim.x + blockIdx.x);
+    double moved = 0, size = 0;
+    wait_for_previous();
+    for (int from = t.first; from < t.end; from += t.at_once) {
+        const int n = min(t.at_once, t.end - from);
+        __syncthreads(); /* nobody needs the pairs before */
+        choose_pairs(pairs, v, t, from, n);
+        __syncthreads();
+        for (int column = t.column; column < t.columns; column += RIDGE_THREADS)
+            correct_levels(moved, size, W, last, v, t, pairs, column, from, n);
+    }
+    moved = block_sum(moved, room);
+    size = block_sum(size, room);
+    if (threadIdx.x == 0)
+        v.moved[2 * part] = moved, v.moved[2 * part + 1] = size;
+    if (ends_last(v.ended + v.K, parts))
+        finish_ridge(v, parts, room);
+}
+
+/* Slices of the levels: enough blocks for the card where there are many levels. */
 int uni_cuda_slices(int64_t levels)
 {
     return levels > 16 * MOST_SLICES ? (int)MOST_SLICES : levels > 16 ? (int)(levels / 16) : 1;
 }
 
+/* By programmatic dependent launch: the kernel waits itself for the one before, whatever that is. */
+template <typename... T>
+static int launch_early(const struct uni_cuda *c, void (*kernel)(T...), dim3 grid, cudaStream_t stream, T... arguments)
+{
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t how = {};
+    how.gridDim = grid;
+    how.blockDim = dim3(RIDGE_THREADS);
+    how.stream = stream;
+    how.attrs = &early;
+    how.numAttrs = c->early ? 1 : 0;
+    return CUDA(cudaLaunchKernelEx(&how, kernel, arguments...));
+}
+
 /* From S and O to the other W. */
 int uni_cuda_ridge(struct uni_cuda *c, double alpha, double cutoff, cudaStream_t stream)
 {
-    int columns = c->v.D < SOLVE_THREADS ? c->v.D : SOLVE_THREADS, slices = uni_cuda_slices(c->v.G);
-    int shares = c->v.G < 256 ? (int)MOVED_SHARES : 1;
-    size_t bytes = (size_t)(SOLVE_THREADS / columns) * (size_t)c->v.D * sizeof(double);
-    intercepts<<<dim3((unsigned)c->v.K, (unsigned)slices), SOLVE_THREADS, bytes, stream>>>(c->v, c->parity, alpha, cutoff);
-    corrections<<<dim3((unsigned)c->v.G, (unsigned)shares), THREADS, 0, stream>>>(c->v, c->v.W[c->W_now ^ 1], c->v.W[c->W_now]);
-    finish_ridge<<<1, THREADS, 0, stream>>>(c->v, c->v.G * shares);
-    return CUDA(cudaGetLastError());
+    int err = 0, clusters = uni_cuda_clusters(c->v.K, c->v.D);
+    const dim3 grid((unsigned)((c->v.K + clusters - 1) / clusters), (unsigned)uni_cuda_slices(c->v.G));
+    float *W = c->v.W[c->W_now ^ 1];
+    const float *last = c->v.W[c->W_now];
+    TRY(launch_early(c, intercepts, grid, stream, c->v, c->parity, alpha, cutoff));
+    TRY(launch_early(c, corrections, grid, stream, c->v, W, last));
+done:
+    return err;
 }
 
 /* S for the host: doubles in its place. */
@@ -356,7 +626,7 @@ int uni_cuda_moments_by_level(const struct uni_cuda *c, cudaStream_t stream)
     return CUDA(cudaGetLastError());
 }
 
-/* ---- the plain path's centroids, and nearest ----------------------------------------------------------------------------- */
+/* ---- the plain path's centroids ------------------------------------------------------------------------------------------ */
 
 __global__ void turn_Y(uni_cuda_view v)
 {
@@ -368,79 +638,4 @@ int uni_cuda_turn_Y(const struct uni_cuda *c, cudaStream_t stream)
 {
     turn_Y<<<64, 256, 0, stream>>>(c->v);
     return CUDA(cudaGetLastError());
-}
-
-#define SUM_SCALE 1099511627776.0 /* 2^40: of sums of unit rows */
-
-/* A warp a row: the largest of X . Y, the first of equals; its row is added to that centroid's sum. */
-__global__ void __launch_bounds__(THREADS) nearest(int32_t *index, float *score, long long *sum, unsigned long long *count,
-                                                   const float *X, int M, const float *Yt, int n, int D)
-{
-    extern __shared__ float rows[];
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, i = (int)blockIdx.x * (THREADS / 32) + warp;
-    float *x = rows + warp * D, best = -HUGE_VALF;
-    int at = 0;
-    if (i >= M)
-        return;
-    for (int d = lane; d < D; d += 32)
-        x[d] = X[(int64_t)i * D + d];
-    __syncwarp();
-    for (int k = lane; k < n; k += 32) {
-        float dot = 0;
-        for (int d = 0; d < D; d++)
-            dot += x[d] * Yt[(int64_t)d * n + k];
-        if (dot > best)
-            best = dot, at = k;
-    }
-    for (int m = 16; m; m /= 2) {
-        float other = __shfl_xor_sync(~0u, best, m);
-        int k = __shfl_xor_sync(~0u, at, m);
-        if (other > best || (other == best && k < at))
-            best = other, at = k;
-    }
-    if (lane == 0) {
-        index[i] = at;
-        score[i] = best;
-        if (sum)
-            atomicAdd(count + at, 1ull);
-    }
-    for (int d = lane; sum && d < D; d += 32)
-        add_exact(sum + (int64_t)at * D + d, __double2ll_rn((double)x[d] * SUM_SCALE));
-}
-
-/* Sums and counts come back as integers, in sum and count themselves. */
-int uni_cuda_nearest(struct uni_backend *b, int32_t *index, float *score, double *sum, int64_t *count, const float *X, int64_t M,
-                     const float *Y, int64_t n)
-{
-    int err = 0;
-    struct uni_cuda *c = (struct uni_cuda *)b->state;
-    size_t D = (size_t)c->v.D, rows = (size_t)M, centroids = (size_t)n, bytes = (THREADS / 32) * D * sizeof(float);
-    float *turned = (float *)c->pinned;
-    c->Y_known = 0;
-    for (size_t k = 0; k < centroids; k++)
-        for (size_t d = 0; d < D; d++)
-            turned[d * centroids + k] = Y[k * D + d];
-    TRY(CUDA(cudaMemcpyAsync(c->seed_Y, turned, centroids * D * sizeof(float), cudaMemcpyHostToDevice, c->stream)));
-    TRY(CUDA(cudaMemcpyAsync(c->seed_X, X, rows * D * sizeof(float), cudaMemcpyHostToDevice, c->stream)));
-    if (sum)
-        TRY(CUDA(cudaMemsetAsync(c->seed_sum, 0, centroids * (D + 1) * sizeof(long long), c->stream)));
-    nearest<<<(unsigned)((M + THREADS / 32 - 1) / (THREADS / 32)), THREADS, bytes, c->stream>>>(
-        c->seed_index, c->seed_score, sum ? c->seed_sum : nullptr, (unsigned long long *)c->seed_sum + centroids * D, c->seed_X,
-        (int)M, c->seed_Y, (int)n, (int)D);
-    TRY(CUDA(cudaGetLastError()));
-    TRY(CUDA(cudaMemcpyAsync(index, c->seed_index, rows * sizeof *index, cudaMemcpyDeviceToHost, c->stream)));
-    TRY(CUDA(cudaMemcpyAsync(score, c->seed_score, rows * sizeof *score, cudaMemcpyDeviceToHost, c->stream)));
-    if (sum) {
-        TRY(CUDA(cudaMemcpyAsync(sum, c->seed_sum, centroids * D * sizeof *sum, cudaMemcpyDeviceToHost, c->stream)));
-        TRY(CUDA(
-            cudaMemcpyAsync(count, c->seed_sum + centroids * D, centroids * sizeof *count, cudaMemcpyDeviceToHost, c->stream)));
-    }
-    TRY(CUDA(cudaStreamSynchronize(c->stream)));
-    for (size_t i = 0; sum && i < centroids * D; i++) {
-        int64_t fixed;
-        memcpy(&fixed, sum + i, sizeof fixed);
-        sum[i] = (double)fixed / SUM_SCALE;
-    }
-done:
-    return err;
 }

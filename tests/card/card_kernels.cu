@@ -45,7 +45,7 @@ static void nearest(const void *const *a, unsigned)
     int32_t *index = real(given<int32_t *>(a, 0));
     float *score = real(given<float *>(a, 1));
     long long *sum = given<long long *>(a, 2), *count = given<long long *>(a, 3);
-    const float *X = real(given<const float *>(a, 4)), *Yt = real(given<const float *>(a, 6));
+    const float *X = real(given<const float *>(a, 4)), *Y = real(given<const float *>(a, 6));
     const int M = given<int>(a, 5), n = given<int>(a, 7), D = given<int>(a, 8);
     long long *sums = sum ? real(sum) : nullptr, *counts = sum ? real(count) : nullptr;
     for (int i = 0; i < M; i++) {
@@ -53,7 +53,7 @@ static void nearest(const void *const *a, unsigned)
         for (int k = 0; k < n; k++) {
             float dot = 0;
             for (int d = 0; d < D; d++)
-                dot += X[i * D + d] * Yt[d * n + k];
+                dot += X[i * D + d] * Y[k * D + d];
             if (dot > score[i])
                 score[i] = dot, index[i] = k;
         }

@@ -142,6 +142,8 @@ int main(int argc, char **argv)
         check_nearest(50, 100);
         check_nearest(7, 1);
         check_nearest(300, 500);
+        check_nearest(33, 129); /* one past what a block takes at a time */
+        check_nearest(512, 128);
         for (int damped = 0; damped <= 4; damped += 4) {
             check_closed_form(0, damped);
             check_closed_form(1, damped);

@@ -227,47 +227,140 @@ void check_operations(const struct shape *s)
     bench_close(&n);
 }
 
+/* ---- nearest, beside plain loops, and in all ways that the seeding calls it ---------------------------------------------- */
+
+struct answer {
+    int32_t *index;
+    float *score;
+    double *sum;
+    int64_t *count;
+};
+
+static void answer_open(struct answer *a, int64_t n, int64_t d, int64_t K)
+{
+    *a = (struct answer){malloc((size_t)n * 4), malloc((size_t)n * 4), malloc((size_t)(K * d) * 8), malloc((size_t)K * 8)};
+}
+
+static void answer_close(struct answer *a)
+{
+    free(a->index), free(a->score), free(a->sum), free(a->count);
+}
+
+static void ask(struct uni_backend *b, const struct answer *a, int wanted, const struct uni_rows *rows, const float *Y, int64_t K,
+                int64_t d, int sums)
+{
+    poison(a->index, rows->M * 4), poison(a->score, rows->M * 4);
+    poison(a->sum, K * d * 8), poison(a->count, K * 8);
+    must("nearest", "nearest",
+         b->nearest(b, a->index, a->score, sums ? a->sum : NULL, sums ? a->count : NULL, wanted, rows, Y, K));
+}
+
+static void beside_loops(const struct answer *a, const struct uni_rows *rows, const float *Y, int64_t K, int64_t d)
+{
+    double worst = 0, *sum = malloc((size_t)(K * d) * 8);
+    int64_t *count = calloc((size_t)K, 8), wrong = 0, miscounted = 0;
+    memcpy(sum, a->sum, (size_t)(K * d) * 8);
+    for (int64_t i = 0; i < rows->M; i++) {
+        double best = -2, here = 0;
+        wrong += a->index[i] < 0 || a->index[i] >= K;
+        int64_t at = a->index[i] < 0 || a->index[i] >= K ? 0 : a->index[i];
+        for (int64_t k = 0; k < K; k++) {
+            double dot = 0;
+            for (int64_t j = 0; j < d; j++)
+                dot += (double)rows->X[i * d + j] * Y[k * d + j];
+            best = fmax(best, dot);
+            here = k == at ? dot : here;
+        }
+        worst = fmax(worst, fmax(fabs(best - a->score[i]), fabs(best - here)));
+        for (int64_t j = 0; j < d; j++)
+            sum[at * d + j] -= rows->X[i * d + j];
+        count[at]++;
+    }
+    for (int64_t k = 0; k < K; k++)
+        miscounted += count[k] != a->count[k];
+    expect("nearest", "scores", worst, 2e-6);
+    expect("nearest", "index", (double)wrong, 0);
+    expect("nearest", "counts", (double)miscounted, 0);
+    for (int64_t i = 0; i < K * d; i++)
+        worst = fmax(worst, fabs(sum[i]));
+    expect("nearest", "sums", worst, 2e-6);
+    free(sum), free(count);
+}
+
+static void same_sums(const char *what, const struct answer *a, const struct answer *b, int64_t K, int64_t d)
+{
+    expect("nearest", what, memcmp(a->sum, b->sum, (size_t)(K * d) * 8) || memcmp(a->count, b->count, (size_t)K * 8), 0);
+}
+
+/* whole: the answer for all of X (n,d), of which there is nothing on the card that counts. */
+static void calls_again(struct uni_backend *b, const struct answer *whole, const struct answer *a, float *X, int64_t n,
+                        const float *Y, int64_t K, int64_t d)
+{
+    const struct uni_rows kept = {X, n, 0, 0}, quarter = {X, n / 4, 0, n / 4}, others = {X, n, n / 4, n};
+    const struct uni_rows few = {X + n / 2 * d, n / 9, 0, n / 9}, back = {X, n, 0, n / 9};
+    ask(b, a, UNI_WANT_INDEX | UNI_WANT_SCORE, &quarter, Y, K, d, 1);
+    beside_loops(a, &quarter, Y, K, d);
+    ask(b, a, 0, &others, Y, K, d, 1);
+    same_sums("a part, then the others", a, whole, K, d);
+    ask(b, a, UNI_WANT_SCORE, &kept, Y, K, d, 1);
+    same_sums("the same rows again", a, whole, K, d);
+    expect("nearest", "scores alone", memcmp(a->score, whole->score, (size_t)n * 4) != 0, 0);
+    ask(b, a, UNI_WANT_INDEX | UNI_WANT_SCORE, &kept, Y, K, d, 0);
+    expect("nearest", "without sums",
+           memcmp(a->index, whole->index, (size_t)n * 4) || memcmp(a->score, whole->score, (size_t)n * 4), 0);
+    ask(b, a, UNI_WANT_INDEX | UNI_WANT_SCORE, &few, Y, K, d, 1);
+    beside_loops(a, &few, Y, K, d);
+    ask(b, a, 0, &back, Y, K, d, 1);
+    same_sums("other rows, and these again", a, whole, K, d);
+}
+
+/* The last centroid is the first again, and has no rows: scores come unasked. */
+static void one_without_rows(struct uni_backend *b, const struct answer *a, const struct uni_rows *rows, float *Y, int64_t K,
+                             int64_t d)
+{
+    memcpy(Y + (K - 1) * d, Y, (size_t)d * 4);
+    ask(b, a, 0, rows, Y, K, d, 1);
+    expect("nearest", "the first of equals", (double)a->count[K - 1], 0);
+    float *score = malloc((size_t)rows->M * 4);
+    memcpy(score, a->score, (size_t)rows->M * 4);
+    ask(b, a, UNI_WANT_INDEX | UNI_WANT_SCORE, rows, Y, K, d, 1);
+    beside_loops(a, rows, Y, K, d);
+    expect("nearest", "scores unasked", memcmp(a->score, score, (size_t)rows->M * 4) != 0, 0);
+    free(score);
+}
+
 void check_nearest(int64_t d, int64_t K)
 {
     struct shape s = {.name = "nearest", .n = 5000, .d = d, .K = K, .levels = 2};
     struct bench n;
     struct uni_backend b;
+    struct answer whole, a;
     bench_open(&n, &s);
     bench_sort(&n, &s);
     must(s.name, "open", uni_cuda_backend(&b, 0) || b.open(&b, &n.cells.problem, &n.matrix));
-    int32_t *index = malloc((size_t)s.n * 4);
-    float *score = malloc((size_t)s.n * 4), *Y = malloc((size_t)(K * d) * 4);
-    double *sum = malloc((size_t)(K * d) * 8), worst = 0;
-    int64_t *count = malloc((size_t)K * 8), total = 0, wrong = 0;
+    answer_open(&whole, s.n, d, K);
+    answer_open(&a, s.n, d, K);
+    float *X = n.made.Z, *Y = malloc((size_t)(K * d) * 4), *elsewhere = malloc((size_t)(s.n * d) * 4);
     for (int64_t i = 0; i < s.n; i++)
-        uni_normalise(n.made.Z + i * d, d);
+        uni_normalise(X + i * d, d);
     for (int64_t k = 0; k < K; k++)
-        memcpy(Y + k * d, n.made.Z + 7 * k * d, (size_t)d * 4);
-    poison(score, s.n * 4);
-    must(s.name, "nearest", b.nearest(&b, index, score, sum, count, n.made.Z, s.n, Y, K));
-    for (int64_t i = 0; i < s.n; i++) {
-        double best = -2, here = 0;
-        for (int64_t k = 0; k < K; k++) {
-            double dot = 0;
-            for (int64_t j = 0; j < d; j++)
-                dot += (double)n.made.Z[i * d + j] * Y[k * d + j];
-            best = fmax(best, dot);
-            here = k == index[i] ? dot : here;
-        }
-        worst = fmax(worst, fmax(fabs(best - score[i]), fabs(best - here)));
-        for (int64_t j = 0; j < d; j++)
-            sum[index[i] * d + j] -= n.made.Z[i * d + j];
-        wrong += index[i] < 0 || index[i] >= K;
-    }
-    for (int64_t k = 0; k < K; k++)
-        total += count[k];
-    expect(s.name, "scores", worst, 2e-6);
-    expect(s.name, "index", (double)wrong, 0);
-    expect(s.name, "counts", fabs((double)(total - s.n)), 0);
-    for (int64_t i = 0; i < K * d; i++)
-        worst = fmax(worst, fabs(sum[i]));
-    expect(s.name, "sums", worst, 2e-6);
+        memcpy(Y + k * d, X + 7 * k * d, (size_t)d * 4);
+    const struct uni_rows rows = {X, s.n, 0, s.n}, kept = {elsewhere, s.n, 0, 0};
+    ask(&b, &whole, UNI_WANT_INDEX | UNI_WANT_SCORE, &rows, Y, K, d, 1);
+    beside_loops(&whole, &rows, Y, K, d);
+    poison(elsewhere, s.n * d * 4);
+    ask(&b, &a, 0, &kept, Y, K, d, 1);
+    same_sums("rows stay on the card", &a, &whole, K, d);
+    calls_again(&b, &whole, &a, X, s.n, Y, K, d);
+    for (int64_t i = 0; i < s.n * d; i++) /* others at the same address */
+        X[i] = -X[i];
+    ask(&b, &a, UNI_WANT_INDEX | UNI_WANT_SCORE, &rows, Y, K, d, 1);
+    beside_loops(&a, &rows, Y, K, d);
+    if (K > 1)
+        one_without_rows(&b, &a, &rows, Y, K, d);
     b.close(&b);
-    free(index), free(score), free(Y), free(sum), free(count);
+    answer_close(&whole);
+    answer_close(&a);
+    free(Y), free(elsewhere);
     bench_close(&n);
 }
