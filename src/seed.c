@@ -270,12 +270,26 @@ static void swap(struct scored *a, struct scored *b)
     *b = hand;
 }
 
+/* One of at[from] .. at[to - 1] that a few more than n of the range are likely to be below: then few are moved. */
+static struct scored pivot_of(const struct scored *at, int64_t from, int64_t to, int64_t n)
+{
+    enum { TRIED = 64, MORE = 3 };
+    struct scored tried[TRIED];
+    const int64_t step = (to - from) / TRIED, place = n / (step + 1) + MORE;
+    if (step < 8 || place >= TRIED)
+        return at[from + (to - from) / 2];
+    for (int64_t i = 0; i < TRIED; i++)
+        tried[i] = at[from + i * step];
+    qsort(tried, TRIED, sizeof *tried, by_score);
+    return tried[place];
+}
+
 /* The n lowest of `rows` to the front, in order (Hoare's selection). */
 static void lowest_first(struct scored *at, int64_t rows, int64_t n)
 {
     for (int64_t from = 0, to = rows - 1; from < to;) {
         int64_t i = from - 1, j = to + 1;
-        const struct scored pivot = at[from + (to - from) / 2];
+        const struct scored pivot = pivot_of(at, from, to, n - from);
         for (;;) {
             do
                 i++;
@@ -295,14 +309,13 @@ static void lowest_first(struct scored *at, int64_t rows, int64_t n)
     qsort(at, (size_t)n, sizeof *at, by_score);
 }
 
-/* The rows farthest from their nearest centroid, into s->tail; at least K2 of them. */
-static int take_tail(struct uni_seed *s, int64_t *rows, int64_t K2, int64_t D)
+/* The rows farthest from their nearest centroid, into s->tail; at least K2 of them. Returns their number. */
+static int64_t take_tail(struct uni_seed *s, int64_t K2, int64_t D)
 {
     double share = fmax(0.02, 10.0 * (double)K2 / (double)s->M);
     int64_t n = (int64_t)ceil(fmin(share, 1) * (double)s->M);
-    struct scored *sorted = malloc((size_t)s->M * sizeof *sorted);
-    if (!sorted)
-        return uni_fail(UNI_MEMORY, "no memory for sorting the sample of cells: %lld bytes asked for", (long long)s->M * 8);
+    struct scored *sorted = (struct scored *)(void *)s->order; /* which is no longer needed */
+    _Static_assert(sizeof *sorted <= sizeof *s->order, "scores take the room of the order");
     for (int64_t i = 0; i < s->M; i++)
         sorted[i] = (struct scored){s->score[i], (int32_t)i};
     lowest_first(sorted, s->M, n);
@@ -311,9 +324,7 @@ static int take_tail(struct uni_seed *s, int64_t *rows, int64_t K2, int64_t D)
         if (s->weighted) /* the tail's lie behind the sample's */
             s->weight[s->M + i] = s->weight[sorted[i].row];
     }
-    free(sorted);
-    *rows = n;
-    return UNI_OK;
+    return n;
 }
 
 /* k-means++ (Arthur and Vassilvitskii 2007) on unit rows: the next centre with a chance as its squared distance, 2 (1 - x.y),
@@ -383,7 +394,7 @@ int uni_seed_run(struct uni_seed *s, float *Y, struct uni_backend *b, int64_t K,
     pick_rows(s, Y, K1, D, &state);
     TRY(first_steps(s, Y, weight, K1, D, b));
     if (K2 > 0) {
-        TRY(take_tail(s, &rows, K2, D)); /* by the last step's scores: the centroids have moved once since, but little */
+        rows = take_tail(s, K2, D); /* by the last step's scores: the centroids have moved once since, but little */
         spread_out(Y + K1 * D, K2, s->tail, weight ? weight + s->M : NULL, rows, D, s->chance, &state);
         tail.M = tail.to = rows;
         TRY(lloyd(s, Y + K1 * D, tail, weight ? weight + s->M : NULL, K2, D, TAIL_STEPS, b));
