@@ -345,15 +345,17 @@ void check_nearest(int64_t d, int64_t K)
         uni_normalise(X + i * d, d);
     for (int64_t k = 0; k < K; k++)
         memcpy(Y + k * d, X + 7 * k * d, (size_t)d * 4);
-    const struct uni_rows rows = {X, s.n, 0, s.n}, kept = {elsewhere, s.n, 0, 0};
+    const struct uni_rows rows = {X, s.n, 0, s.n}, kept = {elsewhere, s.n, 0, 0}, others = {elsewhere, s.n, 0, s.n};
     ask(&b, &whole, UNI_WANT_INDEX | UNI_WANT_SCORE, &rows, Y, K, d, 1);
     beside_loops(&whole, &rows, Y, K, d);
     poison(elsewhere, s.n * d * 4);
     ask(&b, &a, 0, &kept, Y, K, d, 1);
     same_sums("rows stay on the card", &a, &whole, K, d);
+    for (int64_t i = 0; i < s.n * d; i++)
+        elsewhere[i] = -X[i];
+    ask(&b, &a, 0, &others, Y, K, d, 1); /* what is on the card now is wrong for X, everywhere */
     calls_again(&b, &whole, &a, X, s.n, Y, K, d);
-    for (int64_t i = 0; i < s.n * d; i++) /* others at the same address */
-        X[i] = -X[i];
+    memcpy(X, elsewhere, (size_t)(s.n * d) * 4); /* others at the same address */
     ask(&b, &a, UNI_WANT_INDEX | UNI_WANT_SCORE, &rows, Y, K, d, 1);
     beside_loops(&a, &rows, Y, K, d);
     if (K > 1)
