@@ -30,12 +30,44 @@ done:
     return err;
 }
 
-static int give_fit(struct uni_cuda *c, struct uni_fit *fit, double *diversity)
+/* What the passes of the warpgroups divide by. */
+static int know_scales(struct uni_cuda *c)
+{
+    int err = 0;
+    if (!c->hopper || c->v.damped || c->scales_known)
+        return UNI_OK;
+    TRY(uni_cuda_row_scales(c, c->stream));
+    c->scales_known = 1;
+done:
+    return err;
+}
+
+static int make_moments(struct uni_cuda *c, int fit)
+{
+    int err = 0;
+    if (c->moments_made)
+        return UNI_OK;
+    TRY(c->hopper ? uni_cuda_clear_moments(c, c->stream)
+                  : CUDA(cudaMemsetAsync(c->v.S, 0, (size_t)(c->p->G * c->p->K * c->p->D) * sizeof *c->v.S, c->stream)));
+    TRY(know_scales(c));
+    TRY(c->hopper    ? uni_cuda_hopper_moments(c, fit, c->stream)
+        : c->fast.kt ? uni_cuda_moments_fast(c, fit, c->stream)
+                     : uni_cuda_moments_plain(c, c->stream));
+    c->moments_made = 1;
+done:
+    return err;
+}
+
+/* The last of a round's: its moments begin while the host looks at the answer. */
+static int give_fit(struct uni_cuda *c, struct uni_fit *fit, double *diversity, int last)
 {
     int err = 0;
     double *result = (double *)c->pinned;
     TRY(CUDA(cudaMemcpyAsync(result, c->v.result, RESULTS * sizeof *result, cudaMemcpyDeviceToHost, c->stream)));
-    TRY(CUDA(cudaStreamSynchronize(c->stream)));
+    TRY(CUDA(cudaEventRecord(c->answer, c->stream)));
+    if (last)
+        TRY(make_moments(c, 0));
+    TRY(CUDA(cudaEventSynchronize(c->answer)));
     fit->entropy = result[RESULT_ENTROPY];
     fit->distance = result[RESULT_TOTAL] - result[RESULT_ENTROPY];
     *diversity = result[RESULT_DIVERSITY];
@@ -100,18 +132,6 @@ done:
     return err;
 }
 
-/* What the passes of the warpgroups divide by. */
-static int know_scales(struct uni_cuda *c)
-{
-    int err = 0;
-    if (!c->hopper || c->v.damped || c->scales_known)
-        return UNI_OK;
-    TRY(uni_cuda_row_scales(c, c->stream));
-    c->scales_known = 1;
-done:
-    return err;
-}
-
 static int cuda_assign(struct uni_backend *b, double *O, struct uni_fit *fit, const struct uni_shift *shift, const float *Y)
 {
     int err = 0;
@@ -138,25 +158,9 @@ static int cuda_assign(struct uni_backend *b, double *O, struct uni_fit *fit, co
     if (O || fit)
         TRY(uni_cuda_end_tables(c, fit ? blocks : 0, 1, 0, c->stream));
     if (fit)
-        TRY(give_fit(c, fit, &b->diversity));
+        TRY(give_fit(c, fit, &b->diversity, 0));
     if (O)
         TRY(give_O(c, O));
-done:
-    return err;
-}
-
-static int make_moments(struct uni_cuda *c, int fit)
-{
-    int err = 0;
-    if (c->moments_made)
-        return UNI_OK;
-    TRY(c->hopper ? uni_cuda_clear_moments(c, c->stream)
-                  : CUDA(cudaMemsetAsync(c->v.S, 0, (size_t)(c->p->G * c->p->K * c->p->D) * sizeof *c->v.S, c->stream)));
-    TRY(know_scales(c));
-    TRY(c->hopper    ? uni_cuda_hopper_moments(c, fit, c->stream)
-        : c->fast.kt ? uni_cuda_moments_fast(c, fit, c->stream)
-                     : uni_cuda_moments_plain(c, c->stream));
-    c->moments_made = 1;
 done:
     return err;
 }
@@ -197,7 +201,7 @@ static int cuda_sweep(struct uni_backend *b, double *O, struct uni_fit *fit, int
         TRY(uni_cuda_end_tables(c, fit ? c->v.Q * c->v.grid : 0, 0, terms, c->stream));
     }
     if (fit)
-        TRY(give_fit(c, fit, &b->diversity));
+        TRY(give_fit(c, fit, &b->diversity, c->sweeps == c->p->sweeps));
     if (O)
         TRY(give_O(c, O));
 done:
@@ -249,6 +253,7 @@ static int prepare_assign(struct uni_cuda *c)
     const float *W = c->v.W[c->W_now ^ 1];
     c->Y_known = 0;
     if (c->hopper) {
+        c->packed = NOT_PACKED;
         TRY(uni_cuda_hopper_pack(c, W, 1, c->stream));
         c->packed = ROWS;
         return UNI_OK;

@@ -98,25 +98,25 @@ struct uni_cuda_view {
     struct uni_cuda_recipe recipe; /* as of the last sweep */
     int grid;                      /* blocks of a step: also how its batches are dealt out */
     int tiles, chunks;
-    int step_rows;                                  /* most rows of a warp in a step */
-    int batch_pieces;                               /* most pieces of a batch that there is */
-    float *Z;                                       /* (N_all,Dz) */
-    void *base;                                     /* (N,Kp) */
-    float *L;                                       /* (N + 8) */
-    float *row_sum;                                 /* (N) 1 / s, of the plain moments */
-    float *row_scale;                               /* (slots,N + 8, see uni_cuda_scales) 1 / s of the last sweep; damped: of each */
-    float *base_scale;                              /* (see uni_cuda_scales) 1 / sum of base, or NULL: hopper's damped update alone */
-    struct uni_cuda_piece *piece;                   /* (P) */
-    struct uni_cuda_place *place;                   /* (P,V) */
-    struct uni_cuda_tile *tile;                     /* (tiles) in the order of the rows */
-    uint32_t *group_tile;                           /* (G + 1) */
-    struct uni_cuda_chunk *chunk;                   /* (chunks) likewise */
-    uint32_t *group_chunk;                          /* (G + 1) */
-    struct uni_cuda_batch *batch;                   /* (Q,grid), then those that others name as next */
-    int *block_piece;                               /* (Q + 1) */
-    int *group_piece;                               /* (G,Q) its pieces, by block; -1: none */
-    int *group_row;                                 /* (G,V) rows of W whose sum is the group's */
-    int *level_first, *level_last;                  /* (levels + 1) each level's first and last part, -1: it has no cells; of r */
+    int step_rows;                 /* most rows of a warp in a step */
+    int batch_pieces;              /* most pieces of a batch that there is */
+    float *Z;                      /* (N_all,Dz) */
+    void *base;                    /* (N,Kp) */
+    float *L;                      /* (N + 8) */
+    float *row_sum;                /* (N) 1 / s, of the plain moments */
+    float *row_scale;              /* (slots,N + 8, see uni_cuda_scales) 1 / s of the last sweep; damped: of each */
+    float *base_scale;             /* (see uni_cuda_scales) 1 / sum of base, or NULL: hopper's damped update alone */
+    struct uni_cuda_piece *piece;  /* (P) */
+    struct uni_cuda_place *place;  /* (P,V) */
+    struct uni_cuda_tile *tile;    /* (tiles) in the order of the rows */
+    uint32_t *group_tile;          /* (G + 1) */
+    struct uni_cuda_chunk *chunk;  /* (chunks) likewise */
+    uint32_t *group_chunk;         /* (G + 1) */
+    struct uni_cuda_batch *batch;  /* (Q,grid), then those that others name as next */
+    int *block_piece;              /* (Q + 1) */
+    int *group_piece;              /* (G,Q) its pieces, by block; -1: none */
+    int *group_row;                /* (G,V) rows of W whose sum is the group's */
+    int *level_first, *level_last; /* (levels + 1) each level's first and last part, -1: it has no cells; of r */
     double *level_theta, *level_share, *level_mass; /* (levels) */
     double *lambda;                                 /* (levels) fixed; 0: automatic */
     float *pen;                /* (slots,P,Kp) penalties of each piece's last update; damped: of the round's sweeps */
@@ -127,11 +127,11 @@ struct uni_cuda_view {
     unsigned char *takes_part; /* (G,K) */
 
     double S_scale;
-    double *O;              /* (G,K) */
-    double *ridge;          /* (G,K) lambda, negative where the pair is left out. Of one variable, as c and W[1] */
-    double *c;              /* (K,D) */
-    float *W[2];            /* (G,K,D) corrections: new and last; of several variables one, (B,K,D) */
-    float *Y;               /* (K,D), behind result */
+    double *O;     /* (G,K) */
+    double *ridge; /* (G,K) lambda, negative where the pair is left out. Of one variable, as c and W[1] */
+    double *c;     /* (K,D) */
+    float *W[2];   /* (G,K,D) corrections: new and last; of several variables one, (B,K,D) */
+    float *Y;      /* (K,D), behind result */
     uint4 *W_fragments, *Y_fragments;
     float *Yt;         /* (D,Kp) for the plain path */
     float2 *logit;     /* (Kp) v = logit.x (z . Y) + logit.y, in base 2, in the order of the pass's columns */
@@ -256,9 +256,9 @@ struct uni_cuda {
     float *seed_X, *seed_Y;
     long long *seed_out; /* sums, counts, scores, indices: cuda_seed.cu */
     int64_t seed_rows;   /* the first of seed_X have come */
-    int packed;  /* W_fragments are those of W[W_now], in which of the layouts */
-    float step;  /* what the correction of the pass under way is multiplied by */
-    int Y_known; /* Y and what is made of it are those of the last solve, which lie in pinned */
+    int packed;          /* W_fragments are those of W[W_now], in which of the layouts */
+    float step;          /* what the correction of the pass under way is multiplied by */
+    int Y_known;         /* Y and what is made of it are those of the last solve, which lie in pinned */
     cudaEvent_t answer;
     int lambda_known;
     int64_t sweeps;   /* since the last assign */
@@ -269,7 +269,7 @@ struct uni_cuda {
     int slots;        /* of pen; damped: most sweeps whose tables are kept */
     int W_now;        /* W[W_now] has the last corrections */
     int one_sigma;
-    int shifts;         /* exponents of the softmax may underflow */
+    int shifts; /* exponents of the softmax may underflow */
     double W_scale;
     float largest;                     /* of |Z| */
     int early;                         /* the card has programmatic dependent launch */
@@ -308,7 +308,8 @@ struct uni_cuda_source {
     int D, wide; /* wide: float64 */
     int word;    /* 4, 8 or 16 bytes that its rows of float32 are aligned to; 0: value by value */
 };
-struct uni_cuda_found { /* values that cannot be used: how many, and the places row * D + column of the first; all bits set: none */
+struct uni_cuda_found { /* values that cannot be used: how many, and the places row * D + column of the first; all bits set: none
+                         */
     unsigned long long count, first, large;
 };
 struct uni_cuda_source uni_cuda_source_of(const struct uni_matrix *plain);

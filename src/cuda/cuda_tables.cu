@@ -88,7 +88,8 @@ __global__ void __launch_bounds__(128) start_parts(uni_cuda_view v, int pieces)
     }
 }
 
-/* The same of one variable, whose levels' parts are the pieces: a thread has a column of some levels in every so manieth block. */
+/* The same of one variable, whose levels' parts are the pieces: a thread has a column of some levels in every so manieth block.
+ */
 template <int LEVELS, int BLOCKS> __global__ void __launch_bounds__(128 * BLOCKS) start_levels(uni_cuda_view v)
 {
     __shared__ long long room[BLOCKS][LEVELS][128];
@@ -257,9 +258,10 @@ static_assert(MOST_SLICES <= 32 && CLUSTERS * RIDGE_WARPS == MOST_CLUSTERS, "a l
 /* What a block of the ridge's threads has: some clusters, whose dimensions are columns that lie side by side in S and W, and a
    slice of the levels. */
 struct ridge_share {
-    int k, clusters, columns;   /* the first cluster */
-    int first, end, at_once;    /* levels; those whose pairs shared memory holds */
-    int column, level, between; /* a thread's column, and another RIDGE_THREADS further; its first level, and from one to the next */
+    int k, clusters, columns; /* the first cluster */
+    int first, end, at_once;  /* levels; those whose pairs shared memory holds */
+    int column, level,
+        between; /* a thread's column, and another RIDGE_THREADS further; its first level, and from one to the next */
 };
 
 __device__ __forceinline__ ridge_share share_of(const uni_cuda_view &v)
@@ -330,8 +332,8 @@ __device__ __forceinline__ slice_sums warp_sums(slice_sums sums)
 }
 
 /* sum += q S over n levels from one on, of a thread's columns */
-__device__ __forceinline__ void weigh_levels(double (&sum)[COLUMNS], const uni_cuda_view &v, const ridge_share &t, int from, int n,
-                                             const double *weight)
+__device__ __forceinline__ void weigh_levels(double (&sum)[COLUMNS], const uni_cuda_view &v, const ridge_share &t, int from,
+                                             int n, const double *weight)
 {
     const int64_t table = (int64_t)v.K * v.D;
 #pragma unroll

@@ -129,15 +129,28 @@ static void put_O(const void *const *a, unsigned groups)
     (void)groups;
 }
 
-static void finish_fit(const void *const *a, unsigned)
+struct fit_parts { /* that of cuda_tables.cu */
+    int n, of_base, terms;
+};
+
+static void level_tables(const void *const *a, unsigned levels)
 {
+    put_O(a, levels);
+    if (given<fit_parts>(a, 2).n == 0)
+        return;
     double *result = real(view_of(a).result);
     result[RESULT_TOTAL] = 100;
     result[RESULT_ENTROPY] = -10;
     result[RESULT_DIVERSITY] = 1;
 }
 
-static void finish_ridge(const void *const *a, unsigned)
+static void clear_moments(const void *const *a, unsigned)
+{
+    const uni_cuda_view v = view_of(a);
+    memset(real(v.S), 0, (size_t)v.G * v.K * v.D * sizeof *v.S);
+}
+
+static void corrections(const void *const *a, unsigned)
 {
     double *result = real(view_of(a).result);
     result[RESULT_CHANGE] = 0.5;
@@ -282,9 +295,9 @@ static const card_kernel card_kernels[] = {
     {"of_warpgroups", of_warpgroups, {8}},
     {"assign_plain", assign_plain, {VIEW, 4, 4, 8, 4, 4, 8, 8}},
     {"give_R", give_R, {VIEW, 4, 8, 8}},
-    {"level_tables", put_O, {VIEW}},
-    {"finish_fit", finish_fit, {VIEW}},
-    {"finish_ridge", finish_ridge, {VIEW}},
+    {"level_tables", level_tables, {VIEW, 4, sizeof(fit_parts)}},
+    {"clear_moments", clear_moments, {VIEW}},
+    {"corrections", corrections, {VIEW}},
     {"moments_kernel", moments, {VIEW}},
     {"hopper_moments", moments, {VIEW}},
     {"moments_plain", moments, {VIEW}},
