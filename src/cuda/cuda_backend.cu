@@ -42,14 +42,27 @@ done:
     return err;
 }
 
+static int clear_moments(struct uni_cuda *c)
+{
+    int err = 0;
+    c->moments_made = 0;
+    if (c->S_clear)
+        return UNI_OK;
+    TRY(c->hopper ? uni_cuda_clear_moments(c, c->stream)
+                  : CUDA(cudaMemsetAsync(c->v.S, 0, (size_t)(c->p->G * c->p->K * c->p->D) * sizeof *c->v.S, c->stream)));
+    c->S_clear = 1;
+done:
+    return err;
+}
+
 static int make_moments(struct uni_cuda *c, int fit)
 {
     int err = 0;
     if (c->moments_made)
         return UNI_OK;
-    TRY(c->hopper ? uni_cuda_clear_moments(c, c->stream)
-                  : CUDA(cudaMemsetAsync(c->v.S, 0, (size_t)(c->p->G * c->p->K * c->p->D) * sizeof *c->v.S, c->stream)));
+    TRY(clear_moments(c));
     TRY(know_scales(c));
+    c->S_clear = 0;
     TRY(c->hopper    ? uni_cuda_hopper_moments(c, fit, c->stream)
         : c->fast.kt ? uni_cuda_moments_fast(c, fit, c->stream)
                      : uni_cuda_moments_plain(c, c->stream));
@@ -132,6 +145,14 @@ done:
     return err;
 }
 
+/* After it nothing but assign can follow. */
+static int clear_tables(struct uni_cuda *c)
+{
+    int err = c->tables_clear ? UNI_OK : uni_cuda_clear_tables(c, c->stream);
+    c->tables_clear = !err;
+    return err;
+}
+
 static int cuda_assign(struct uni_backend *b, double *O, struct uni_fit *fit, const struct uni_shift *shift, const float *Y)
 {
     int err = 0;
@@ -145,7 +166,8 @@ static int cuda_assign(struct uni_backend *b, double *O, struct uni_fit *fit, co
     TRY(begin(c, &visit));
     TRY(take_shift(c, shift, layout_of_assign(c)));
     TRY(take_Y(c, Y));
-    TRY(uni_cuda_clear_tables(c, c->stream));
+    TRY(clear_tables(c));
+    c->tables_clear = 0;
     if (shift)
         TRY(know_scales(c));
     TRY(c->hopper    ? uni_cuda_hopper_assign(c, &pass, c->stream)
@@ -246,21 +268,24 @@ done:
     return err;
 }
 
-/* What the next assign begins with, while the host looks at the answer. */
+/* What the next round begins with, while the host looks at the answer. */
 static int prepare_assign(struct uni_cuda *c)
 {
     int err = 0;
     const float *W = c->v.W[c->W_now ^ 1];
     c->Y_known = 0;
+    c->packed = NOT_PACKED;
     if (c->hopper) {
-        c->packed = NOT_PACKED;
         TRY(uni_cuda_hopper_pack(c, W, 1, c->stream));
         c->packed = ROWS;
-        return UNI_OK;
+    } else {
+        if (c->fast.kt)
+            TRY(pack_W(c, W, FRAGMENTS));
+        TRY(pack_Y(c));
     }
-    if (c->fast.kt)
-        TRY(pack_W(c, W, FRAGMENTS));
-    TRY(pack_Y(c));
+    TRY(clear_tables(c));
+    if (!c->degenerate) /* else the library may ask for the moments once more */
+        TRY(clear_moments(c));
 done:
     return err;
 }
@@ -287,6 +312,7 @@ static int cuda_solve(struct uni_backend *b, struct uni_ridge *ridge, float *Y, 
     *solved = result[RESULT_DEGENERATE] == 0;
     if (!*solved) {
         c->packed = NOT_PACKED;
+        c->degenerate = 1;
         return UNI_OK;
     }
     ridge->change = result[RESULT_CHANGE];

@@ -22,8 +22,8 @@ enum {
     STEP_WARPS = 8,
     ENTROPY_BLOCKS = 512,
     RIDGE_THREADS = 256,
-    MOST_CLUSTERS = 16, /* of a block of the ridge's threads */
-    MOST_SLICES = 32,   /* of the levels, there: a lane of a warp each */
+    MOST_CLUSTERS = 8, /* of a block of the ridge's threads: a warp each */
+    MOST_SLICES = 32,  /* of the levels, there: a lane of a warp each */
     MOMENT_CHUNKS = 256 /* whose float32 sums the moments by warpgroups keep before they give them away */,
     MOST_TABLES = 25, /* that R of the damped update is made from, base among them */
     KEPT_TABLES = 4   /* of these, base aside, whose scales of a row are kept in registers */
@@ -261,13 +261,15 @@ struct uni_cuda {
     int Y_known;         /* Y and what is made of it are those of the last solve, which lie in pinned */
     cudaEvent_t answer;
     int lambda_known;
-    int64_t sweeps;   /* since the last assign */
-    int moments_made; /* S is that of R as it stands */
-    int scales_known; /* row_scale is that of the last sweep */
-    int parity;       /* the turn of M that has the last sweep's masses */
-    int other_clear;  /* of the block update: M of the other turn is all 0 */
-    int slots;        /* of pen; damped: most sweeps whose tables are kept */
-    int W_now;        /* W[W_now] has the last corrections */
+    int64_t sweeps;            /* since the last assign */
+    int moments_made;          /* S is that of R as it stands */
+    int S_clear, tables_clear; /* what the next moments, and the next assign, add to */
+    int degenerate;            /* a solve was */
+    int scales_known;          /* row_scale is that of the last sweep */
+    int parity;                /* the turn of M that has the last sweep's masses */
+    int other_clear;           /* of the block update: M of the other turn is all 0 */
+    int slots;                 /* of pen; damped: most sweeps whose tables are kept */
+    int W_now;                 /* W[W_now] has the last corrections */
     int one_sigma;
     int shifts; /* exponents of the softmax may underflow */
     double W_scale;

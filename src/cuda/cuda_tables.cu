@@ -90,18 +90,12 @@ __global__ void __launch_bounds__(128) start_parts(uni_cuda_view v, int pieces)
 
 /* The same of one variable, whose levels' parts are the pieces: a thread has a column of some levels in every so manieth block.
  */
-template <int LEVELS, int BLOCKS> __global__ void __launch_bounds__(128 * BLOCKS) start_levels(uni_cuda_view v)
+template <int LEVELS, int BLOCKS> __global__ void __launch_bounds__(128 * BLOCKS, 8 / BLOCKS) start_levels(uni_cuda_view v)
 {
     __shared__ long long room[BLOCKS][LEVELS][128];
     const int level = (int)blockIdx.x * LEVELS, k = (int)blockIdx.y * 128 + (int)threadIdx.x;
     const bool inside = k < v.Kp;
-    long long *M = v.M[0] + k, X[LEVELS] = {};
-    int first[LEVELS], last[LEVELS];
-#pragma unroll
-    for (int j = 0; j < LEVELS; j++) {
-        first[j] = level + j < v.G ? v.level_first[level + j] : -1;
-        last[j] = level + j < v.G ? v.level_last[level + j] : -1;
-    }
+    long long *M = v.M[0] + k, sum[LEVELS] = {}, inner = 0;
     for (int q = threadIdx.y; q < v.Q; q += BLOCKS) {
         int piece[LEVELS];
         long long m[LEVELS], r = 0;
@@ -114,28 +108,30 @@ template <int LEVELS, int BLOCKS> __global__ void __launch_bounds__(128 * BLOCKS
 #pragma unroll
         for (int j = 0; j < LEVELS; j++) {
             r += m[j];
-            X[j] += piece[j] != first[j] && piece[j] != last[j] ? m[j] : 0;
+            sum[j] += m[j];
             if (piece[j] >= 0 && !v.damped)
                 v.pen[(int64_t)piece[j] * v.Kp + k] = k < v.K;
         }
         if (r)
             add_exact(M + (int64_t)(v.r_part + q) * v.Kp, r);
-        if (r && q != 0 && q != v.Q - 1)
-            add_exact(v.X + (int64_t)v.r_part * v.Kp + k, r);
+        inner += q != 0 && q != v.Q - 1 ? r : 0;
     }
+    if (inner)
+        add_exact(v.X + (int64_t)v.r_part * v.Kp + k, inner);
     if (v.damped) /* there is no X */
         return;
 #pragma unroll
     for (int j = 0; j < LEVELS; j++)
-        room[threadIdx.y][j][threadIdx.x] = X[j];
+        room[threadIdx.y][j][threadIdx.x] = sum[j];
     __syncthreads();
     for (int j = threadIdx.y; j < LEVELS && level + j < v.G && inside; j += BLOCKS) {
-        const int part = v.level_first[level + j];
-        long long sum = 0;
+        const int first = v.level_first[level + j], last = v.level_last[level + j];
+        if (first < 0 || first == last) /* no cells, or one part: nothing is left of the others */
+            continue;
+        long long X = -M[(int64_t)first * v.Kp] - M[(int64_t)last * v.Kp];
         for (int i = 0; i < BLOCKS; i++)
-            sum += room[i][j][threadIdx.x];
-        if (part >= 0)
-            v.X[(int64_t)part * v.Kp + k] = sum;
+            X += room[i][j][threadIdx.x];
+        v.X[(int64_t)first * v.Kp + k] = X;
     }
 }
 
@@ -252,16 +248,16 @@ int uni_cuda_end_tables(struct uni_cuda *c, int parts, int of_base, int terms, c
 
 /* ---- ridge --------------------------------------------------------------------------------------------------------------- */
 
-enum { RIDGE_WARPS = RIDGE_THREADS / 32, PAIRS = 512, COLUMNS = 2, CLUSTERS = MOST_CLUSTERS / RIDGE_WARPS };
-static_assert(MOST_SLICES <= 32 && CLUSTERS * RIDGE_WARPS == MOST_CLUSTERS, "a lane a slice; a warp has some clusters");
+enum { RIDGE_WARPS = RIDGE_THREADS / 32, PAIRS = 512, COLUMNS = 2 };
+static_assert(MOST_SLICES <= 32 && (int)MOST_CLUSTERS <= (int)RIDGE_WARPS, "a slice is a lane's, a cluster a warp's");
 
 /* What a block of the ridge's threads has: some clusters, whose dimensions are columns that lie side by side in S and W, and a
    slice of the levels. */
 struct ridge_share {
     int k, clusters, columns; /* the first cluster */
     int first, end, at_once;  /* levels; those whose pairs shared memory holds */
-    int column, level,
-        between; /* a thread's column, and another RIDGE_THREADS further; its first level, and from one to the next */
+    int column;               /* a thread's, and another RIDGE_THREADS further */
+    int level, between;       /* its first level, and from one to the next */
 };
 
 __device__ __forceinline__ ridge_share share_of(const uni_cuda_view &v)
@@ -343,7 +339,7 @@ __device__ __forceinline__ void weigh_levels(double (&sum)[COLUMNS], const uni_c
             break;
         const double *q = weight + column / v.D;
         const long long *S = v.S + from * table + (int64_t)t.k * v.D + column;
-#pragma unroll 8
+#pragma unroll 6
         for (int l = t.level; l < n; l += t.between)
             sum[i] += q[l * t.clusters] * (double)S[l * table];
     }
@@ -357,7 +353,7 @@ __device__ __forceinline__ double *slice_of(const uni_cuda_view &v, int k, int s
 
 /* What the block of threads has summed, for the one that ends last. */
 __device__ __forceinline__ void leave_slice(const uni_cuda_view &v, const ridge_share &t, const double (&sum)[COLUMNS],
-                                            const slice_sums (&own)[CLUSTERS], double *room)
+                                            const slice_sums &own, double *room)
 {
 #pragma unroll
     for (int i = 0; i < COLUMNS; i++)
@@ -370,16 +366,13 @@ __device__ __forceinline__ void leave_slice(const uni_cuda_view &v, const ridge_
             all += room[i * t.columns + column];
         slice_of(v, t.k + column / v.D, blockIdx.y)[column % v.D] = all;
     }
-#pragma unroll
-    for (int i = 0; i < CLUSTERS; i++) {
-        const int k = (int)threadIdx.x / 32 + i * RIDGE_WARPS;
-        if (k >= t.clusters)
-            break;
-        const slice_sums sums = warp_sums(own[i]);
-        double *to = slice_of(v, t.k + k, blockIdx.y) + v.D;
-        if (threadIdx.x % 32 == 0)
-            to[0] = sums.schur, to[1] = sums.kept, to[2] = sums.smallest;
-    }
+    const int warp = threadIdx.x / 32;
+    if (warp >= t.clusters)
+        return;
+    const slice_sums sums = warp_sums(own);
+    double *to = slice_of(v, t.k + warp, blockIdx.y) + v.D;
+    if (threadIdx.x % 32 == 0)
+        to[0] = sums.schur, to[1] = sums.kept, to[2] = sums.smallest;
 }
 
 /* Y = c / |c| of a cluster: a warp's work */
@@ -406,7 +399,8 @@ __device__ __forceinline__ void centroid(const uni_cuda_view &v, int k, const do
 __device__ __forceinline__ void add_slices(const uni_cuda_view &v, const ridge_share &t, double *schur, double *sums)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, slices = gridDim.y;
-    for (int k = warp; k < t.clusters; k += RIDGE_WARPS) {
+    if (warp < t.clusters) {
+        const int k = warp;
         const double *from = slice_of(v, t.k + k, min(lane, slices - 1)) + v.D;
         slice_sums all = {__ldcg(from), __ldcg(from + 1), __ldcg(from + 2)};
         if (lane >= slices)
@@ -433,23 +427,20 @@ __device__ __forceinline__ void add_slices(const uni_cuda_view &v, const ridge_s
         }
     }
     __syncthreads();
-    for (int k = warp; k < t.clusters; k += RIDGE_WARPS)
-        if (schur[k] > 0)
-            centroid(v, t.k + k, sums + k * v.D);
+    if (warp < t.clusters && schur[warp] > 0)
+        centroid(v, t.k + warp, sums + warp * v.D);
 }
 
 /* c = sum q S / sum q O, and Y = c / |c|: some clusters and a slice of the levels a block; of those of the same clusters the one
    that ends last adds the slices. */
-__global__ void __launch_bounds__(RIDGE_THREADS) intercepts(uni_cuda_view v, int parity, double alpha, double cutoff)
+__global__ void __launch_bounds__(RIDGE_THREADS, 5) intercepts(uni_cuda_view v, int parity, double alpha, double cutoff)
 {
     __shared__ ridge_pairs pairs;
     __shared__ double sums[COLUMNS * RIDGE_THREADS], of_cluster[MOST_CLUSTERS]; /* r, then the sum of q O */
     const ridge_share t = share_of(v);
-    slice_sums own[CLUSTERS];
+    const int warp = threadIdx.x / 32;
+    slice_sums own = {0, 0, HUGE_VAL}; /* of the warp's cluster: a lane's levels */
     double sum[COLUMNS] = {0, 0};
-#pragma unroll
-    for (int i = 0; i < CLUSTERS; i++)
-        own[i] = {0, 0, HUGE_VAL};
     launch_dependents();
     wait_for_previous();
     if ((int)threadIdx.x < t.clusters)
@@ -459,10 +450,8 @@ __global__ void __launch_bounds__(RIDGE_THREADS) intercepts(uni_cuda_view v, int
         __syncthreads(); /* r is there, and nobody needs the pairs before */
         choose_levels(pairs, v, t, from, n, of_cluster, alpha, cutoff);
         __syncthreads();
-#pragma unroll
-        for (int i = 0; i < CLUSTERS; i++)
-            if ((int)threadIdx.x / 32 + i * RIDGE_WARPS < t.clusters)
-                add_pairs(own[i], pairs, t.clusters, (int)threadIdx.x / 32 + i * RIDGE_WARPS, n);
+        if (warp < t.clusters)
+            add_pairs(own, pairs, t.clusters, warp, n);
         weigh_levels(sum, v, t, from, n, pairs.weight);
     }
     leave_slice(v, t, sum, own, sums);
@@ -535,7 +524,7 @@ __device__ void finish_ridge(const uni_cuda_view &v, int parts, double *room)
 }
 
 /* W = (S - O c) / (O + lambda), and how far it moved: blocks of threads as of intercepts; the one that ends last adds up. */
-__global__ void __launch_bounds__(RIDGE_THREADS) corrections(uni_cuda_view v, float *W, const float *last)
+__global__ void __launch_bounds__(RIDGE_THREADS, 5) corrections(uni_cuda_view v, float *W, const float *last)
 {
     __shared__ ridge_pairs pairs;
     __shared__ double room[RIDGE_WARPS];
