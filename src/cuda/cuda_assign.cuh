@@ -103,21 +103,23 @@ template <int KT> __device__ void flush(const uni_cuda_view &v, int piece, float
         sum[j][0] = sum[j][1] = 0;
 }
 
-/* 1 / sum of a row of base as it is stored. */
+/* 1 / sum of a row of base as it is stored: the tensor cores add what lies as their first factor does. */
 template <int KT> __device__ __forceinline__ void scale_base(float *scale, const float (&e)[KT][4], int t, bool low, bool high)
 {
-    float s0 = 0, s1 = 0;
+    const uint32_t ones = 0x3c003c00;
+    float s[4] = {};
 #pragma unroll
-    for (int j = 0; j < KT; j++) {
-        const float2 a = half_pair(pair_half(e[j][0], e[j][1])), b = half_pair(pair_half(e[j][2], e[j][3]));
-        s0 += a.x + a.y;
-        s1 += b.x + b.y;
+    for (int j = 0; j < KT; j += 2) {
+        const int other = j + 1 < KT ? j + 1 : j;
+        uint32_t a[4] = {pair_half(e[j][0], e[j][1]), pair_half(e[j][2], e[j][3]), 0, 0};
+        if (j + 1 < KT)
+            a[2] = pair_half(e[other][0], e[other][1]), a[3] = pair_half(e[other][2], e[other][3]);
+        multiply_add(s, a, ones, ones);
     }
-    s0 = quad_sum(s0), s1 = quad_sum(s1);
     if (t == 0 && low)
-        scale[0] = 1 / s0;
+        scale[0] = __fdividef(1.0f, s[0]);
     if (t == 0 && high)
-        scale[8] = 1 / s1;
+        scale[8] = __fdividef(1.0f, s[2]);
 }
 
 /* A row's logits as they are, or over the largest. */

@@ -9,18 +9,20 @@
 #include "cuda_hopper.cuh"
 #include "cuda_rows.cuh"
 
-enum { TURNS = 256 /* of chunks, before the float32 sums are given away */, PLAIN = 0, DAMPED = 1, WITH_FIT = 2 };
+enum { PLAIN = 0, DAMPED = 1, WITH_FIT = 2 };
 enum { SCALES = CHUNK + 8 /* of a window of 1 / s that begins on a border of 16 bytes */ };
 enum { HALF_TABLES = CHUNK * 16 /* bytes of one half of a chunk's 1 / s: four numbers a cell */ };
 #define LOG2_Q_SCALE 5.0f /* of BASE_SCALE / R_SCALE */
 #define NOTHING 1e-30f    /* has a logarithm, and counts for nothing */
 
-/* Where things lie in shared memory, in bytes from its start. */
+/* Where things lie in shared memory, in bytes from its start. base of a chunk is needed a turn later than what its factor is made
+   from, so each has a ring of its own. */
 struct moments_room {
     int pitch;                      /* of a row of base: an odd number of 16 bytes, so that eight rows meet in no bank */
-    int base, Z, scale, pen, stage; /* within a stage; a stage's size */
-    int hi, lo, tables, rest, factor, factors,
-        all; /* of two chunks z's halves and what its cells' q is made of; their size; the first */
+    int base;                       /* size of one; the ring's first is at 0 */
+    int rests, Z, scale, pen, rest; /* the ring; within one of it; its size */
+    int factors, hi, lo, tables, of_base, factor; /* of two chunks z's halves and what its cells' q is made of, likewise */
+    int all;
 };
 
 /* How many chunks' rows are there or on their way: so that two blocks fit a multiprocessor. */
@@ -28,63 +30,108 @@ template <int NT, int MODE> constexpr int STAGES = MODE == PLAIN &&NT < 8 ? 3 : 
 
 template <int NT, int MODE> static __host__ __device__ moments_room room_of(const uni_cuda_view &v)
 {
+    constexpr int STAGES = ::STAGES<NT, MODE>, WINDOWS = MODE == PLAIN ? 1 : (int)KEPT_TABLES + 1;
     moments_room r;
-    const int slots = v.damped ? KEPT_TABLES + 1 : 1;
     r.pitch = uni_cuda_pitch(v.Kp);
-    r.base = 0;
-    r.Z = CHUNK * r.pitch;
-    r.scale = r.Z + CHUNK * v.Dz * 4;
-    r.pen = r.scale + slots * SCALES * 4;
-    r.stage = (r.pen + (v.damped ? SCALES : v.Kp) * 4 + 127) / 128 * 128; /* damped: L */
+    r.base = (CHUNK * r.pitch + 127) / 128 * 128;
+    r.rests = STAGES * r.base;
+    r.Z = 0;
+    r.scale = CHUNK * v.Dz * 4;
+    r.pen = r.scale + WINDOWS * SCALES * 4;
+    r.rest = (r.pen + (MODE == PLAIN ? v.Kp : (int)SCALES) * 4 + 127) / 128 * 128; /* damped: L */
+    r.factors = r.rests + STAGES * r.rest;
     r.hi = 0;
     r.lo = CHUNK * NT * 16;
     r.tables = 2 * CHUNK * NT * 16;
-    r.rest = r.tables + 2 * HALF_TABLES;
-    r.factor = v.damped ? r.rest + 2 * CHUNK * 4 : r.tables;
-    r.factors = STAGES<NT, MODE> * r.stage;
+    r.of_base = r.tables + 2 * HALF_TABLES;
+    r.factor = MODE == PLAIN ? r.tables : r.of_base + 2 * CHUNK * 4;
     r.all = r.factors + 2 * r.factor;
     return r;
 }
 
-/* One warp's: the chunk's rows into a stage. */
+/* What a chunk's factor is made from, into shared memory: a thread's work. */
 template <int MODE>
-__device__ __forceinline__ void fetch(const uni_cuda_view &v, const moments_room &room, uni_cuda_chunk c, uint32_t stage,
-                                      uint32_t barrier)
+__device__ __forceinline__ void fetch_rest(const uni_cuda_view &v, const moments_room &room, uni_cuda_chunk c, uint32_t to,
+                                           uint32_t barrier)
 {
-    const int lane = threadIdx.x % 32, row_bytes = v.Kp * 2, window = (int)(c.row & 3);
+    const int window = (int)(c.row & 3), scales = MODE == PLAIN ? 1 : v.recipe.n;
     const uint32_t z_bytes = c.n * (uint32_t)v.Dz * 4, window_bytes = (window + c.n + 3) / 4 * 16;
+    fence_async();
+    barrier_bytes(barrier, z_bytes + scales * window_bytes + (MODE == PLAIN ? 4 * v.Kp : window_bytes));
+    bulk_copy(to + room.Z, v.Z + (int64_t)c.row * v.Dz, z_bytes, barrier);
+    for (int t = 0; t < scales; t++) {
+        const float *scale = MODE == PLAIN ? v.row_scale
+                             : t == 0      ? v.base_scale
+                                           : v.row_scale + v.recipe.slot[t] * uni_cuda_scales(v);
+        bulk_copy(to + room.scale + t * SCALES * 4, scale + (c.row - window), window_bytes, barrier);
+    }
+    if (MODE == PLAIN)
+        bulk_copy(to + room.pen, v.pen + (int64_t)c.piece * v.Kp, 4 * v.Kp, barrier);
+    else
+        bulk_copy(to + room.pen, v.L + (c.row - window), window_bytes, barrier);
+}
+
+/* The chunk's rows of base: a warp's work. */
+__device__ __forceinline__ void fetch_base(const uni_cuda_view &v, const moments_room &room, uni_cuda_chunk c, uint32_t to,
+                                           uint32_t barrier)
+{
+    const int lane = threadIdx.x % 32, row_bytes = v.Kp * 2;
     const char *base = (const char *)v.base + (int64_t)c.row * row_bytes;
     if (lane == 0) {
-        const uint32_t windows = MODE == PLAIN ? 1 : (uint32_t)v.recipe.n + 1;
         fence_async();
-        barrier_bytes(barrier, z_bytes + c.n * (uint32_t)row_bytes + windows * window_bytes + (MODE == PLAIN ? 4 * v.Kp : 0));
-        bulk_copy(stage + room.Z, v.Z + (int64_t)c.row * v.Dz, z_bytes, barrier);
-        if (MODE == PLAIN) {
-            bulk_copy(stage + room.scale, v.row_scale + (c.row - window), window_bytes, barrier);
-            bulk_copy(stage + room.pen, v.pen + (int64_t)c.piece * v.Kp, 4 * v.Kp, barrier);
-        } else {
-            for (int t = 0; t < (int)windows - 1; t++)
-                bulk_copy(stage + room.scale + t * SCALES * 4,
-                          (t ? v.row_scale + v.recipe.slot[t] * uni_cuda_scales(v) : v.base_scale) + (c.row - window),
-                          window_bytes, barrier);
-            bulk_copy(stage + room.pen, v.L + (c.row - window), window_bytes, barrier);
-        }
+        barrier_bytes(barrier, c.n * (uint32_t)row_bytes);
         if (room.pitch == row_bytes)
-            bulk_copy(stage + room.base, base, c.n * row_bytes, barrier);
+            bulk_copy(to, base, c.n * row_bytes, barrier);
     }
     __syncwarp();
     for (uint32_t i = lane; i < c.n && room.pitch != row_bytes; i += 32)
-        bulk_copy(stage + room.base + i * room.pitch, base + i * row_bytes, row_bytes, barrier);
+        bulk_copy(to + i * room.pitch, base + i * row_bytes, row_bytes, barrier);
 }
 
+/* A block's way through its chunks. One warp refills both rings; the barriers are those of base, then those of the rest. */
+template <int NT, int MODE> struct way {
+    static constexpr int STAGES = ::STAGES<NT, MODE>;
+    uint32_t begin, end, smem, full;
+
+    __device__ __forceinline__ void base(const uni_cuda_view &v, const moments_room &room, uint32_t at) const
+    {
+        const uint32_t slot = (at - begin) % STAGES;
+        if (at < end)
+            fetch_base(v, room, v.chunk[at], smem + slot * room.base, full + 8 * slot);
+    }
+
+    __device__ __forceinline__ void rest(const uni_cuda_view &v, const moments_room &room, uint32_t at) const
+    {
+        const uint32_t slot = (at - begin) % STAGES;
+        if (at < end && threadIdx.x % 32 == 0)
+            fetch_rest<MODE>(v, room, v.chunk[at], smem + room.rests + slot * room.rest, full + 8 * (STAGES + slot));
+        __syncwarp();
+    }
+
+    __device__ __forceinline__ uint32_t base_there(const moments_room &room, uint32_t at) const
+    {
+        const uint32_t turn = at - begin, slot = turn % STAGES;
+        barrier_wait(full + 8 * slot, turn / STAGES & 1);
+        return smem + slot * room.base;
+    }
+
+    /* As an offset in shared memory. */
+    __device__ __forceinline__ uint32_t rest_there(const moments_room &room, uint32_t at) const
+    {
+        const uint32_t turn = at - begin, slot = turn % STAGES;
+        barrier_wait(full + 8 * (STAGES + slot), turn / STAGES & 1);
+        return room.rests + slot * room.rest;
+    }
+};
+
 /* Damped: of every cell what each table is multiplied by, in two halves; what base is; and LOG2_Q_SCALE - L / ln 2. */
-__device__ __forceinline__ void weigh_cells(const uni_cuda_view &v, const moments_room &room, const char *stage, char *factor,
+__device__ __forceinline__ void weigh_cells(const uni_cuda_view &v, const moments_room &room, const char *rest, char *factor,
                                             uni_cuda_chunk c)
 {
     static_assert(KEPT_TABLES == 4, "a product takes four tables");
-    const float *scale = (const float *)(stage + room.scale) + (c.row & 3), *L = (const float *)(stage + room.pen) + (c.row & 3);
+    const float *scale = (const float *)(rest + room.scale) + (c.row & 3), *L = (const float *)(rest + room.pen) + (c.row & 3);
     uint32_t *tables = (uint32_t *)(factor + room.tables);
-    float *rest = (float *)(factor + room.rest);
+    float *of_base = (float *)(factor + room.of_base);
     for (int i = threadIdx.x; i < (KEPT_TABLES + 2) * CHUNK; i += blockDim.x) {
         const int t = i / CHUNK, cell = i % CHUNK;
         const bool there = cell < (int)c.n;
@@ -92,21 +139,21 @@ __device__ __forceinline__ void weigh_cells(const uni_cuda_view &v, const moment
             split_long(there && t + 1 < v.recipe.n ? scale[(t + 1) * SCALES + cell] : 0, tables[4 * cell + t],
                        tables[HALF_TABLES / 4 + 4 * cell + t]);
         else if (t == KEPT_TABLES)
-            rest[cell] = there ? fmaxf(scale[cell] * v.recipe.share[0] * R_SCALE, NOTHING) : NOTHING;
+            of_base[cell] = there ? fmaxf(scale[cell] * v.recipe.share[0] * R_SCALE, NOTHING) : NOTHING;
         else
-            rest[CHUNK + cell] = there ? LOG2_Q_SCALE - L[cell] * (1 / LN_2) : 0;
+            of_base[CHUNK + cell] = there ? LOG2_Q_SCALE - L[cell] * (1 / LN_2) : 0;
     }
 }
 
 /* z times a power of two, over s of the block update, in two halves as the second factor: 16 bytes are 8 dimensions of a cell. */
 template <int NT, int MODE>
-__device__ __forceinline__ void make_factor(char *factor, const uni_cuda_view &v, const moments_room &room, const char *stage,
+__device__ __forceinline__ void make_factor(char *factor, const uni_cuda_view &v, const moments_room &room, const char *rest,
                                             uni_cuda_chunk c, float scale)
 {
     const int cell = threadIdx.x % CHUNK;
     const bool there = cell < (int)c.n;
-    const float f = !there ? 0 : MODE == PLAIN ? scale * ((const float *)(stage + room.scale))[(c.row & 3) + cell] : scale;
-    const float *Z = (const float *)(stage + room.Z) + cell * v.Dz;
+    const float f = !there ? 0 : MODE == PLAIN ? scale * ((const float *)(rest + room.scale))[(c.row & 3) + cell] : scale;
+    const float *Z = (const float *)(rest + room.Z) + cell * v.Dz;
     char *to = factor + room.hi + (cell / 8 * NT * 8 + cell % 8) * 16;
     for (int n = threadIdx.x / CHUNK; n < NT; n += blockDim.x / CHUNK) {
         const float4 zero = {0, 0, 0, 0}, a = there && 8 * n < v.Dz ? *(const float4 *)(Z + 8 * n) : zero,
@@ -123,11 +170,11 @@ __device__ __forceinline__ void make_factor(char *factor, const uni_cuda_view &v
 __device__ __forceinline__ void start_q(float (&q)[CHUNK / 8][4], const uint32_t (&penalties)[4], const char *factor,
                                         const moments_room &room)
 {
-    const float *rest = (const float *)(factor + room.rest) + 2 * (threadIdx.x % 4);
+    const float *of_base = (const float *)(factor + room.of_base) + 2 * (threadIdx.x % 4);
 #pragma unroll
     for (int n = 0; n < CHUNK / 8; n++) {
-        const float2 of_base = *(const float2 *)(rest + 8 * n);
-        q[n][0] = q[n][2] = of_base.x, q[n][1] = q[n][3] = of_base.y;
+        const float2 w = *(const float2 *)(of_base + 8 * n);
+        q[n][0] = q[n][2] = w.x, q[n][1] = q[n][3] = w.y;
     }
     multiply_tables<CHUNK / 8>(q, penalties, shared_address(factor + room.tables), HALF_TABLES);
 }
@@ -215,20 +262,17 @@ __device__ __forceinline__ void take_piece(quotients &q, const float *pen, int K
     q.factor[1] = k + 8 < Kp ? pen[k + 8] / q.scale : 0;
 }
 
-/* acc = the first factor of the thread's warp, 16 clusters of the chunk, times z's halves. */
+/* acc = the first factor of the thread's warp, 16 clusters of the chunk, times z's halves; on its way. Damped, q is on its own.
+ */
 template <int NT, int MODE>
-__device__ __forceinline__ void multiply_chunk(float (&acc)[NT][4], const char *factor, const moments_room &room,
-                                               const char *stage, const uni_cuda_view &v, const uint32_t (&own)[4],
-                                               float (&fit)[2])
+__device__ __forceinline__ void multiply_chunk(float (&acc)[NT][4], float (&q)[CHUNK / 8][4], const char *factor,
+                                               const moments_room &room, uint32_t base, const uni_cuda_view &v, float (&fit)[2])
 {
     const int lane = threadIdx.x % 32, first = (int)threadIdx.x / 32 * 16;
-    const uint32_t at = shared_address(stage + room.base) + (uint32_t)((lane % 8 + lane / 16 * 8) * room.pitch) +
-                        2 * (uint32_t)min(first + lane / 8 % 2 * 8, v.Kp - 8);
+    const uint32_t at =
+        base + (uint32_t)((lane % 8 + lane / 16 * 8) * room.pitch) + 2 * (uint32_t)min(first + lane / 8 % 2 * 8, v.Kp - 8);
     const uint32_t hi = shared_address(factor + room.hi), lo = shared_address(factor + room.lo);
     uint32_t a[CHUNK / 16][4], rest[MODE == PLAIN ? 1 : CHUNK / 16][4];
-    float q[CHUNK / 8][4];
-    if constexpr (MODE != PLAIN)
-        start_q(q, own, factor, room);
 #pragma unroll
     for (int s = 0; s < CHUNK / 16; s++)
         load_matrices_turned(a[s], at + 16 * s * room.pitch);
@@ -244,7 +288,7 @@ __device__ __forceinline__ void multiply_chunk(float (&acc)[NT][4], const char *
             }
             if (first < v.Kp)
                 mix<MODE == WITH_FIT>(a[s], rest[s], base, q + 2 * s,
-                                      (const float *)(factor + room.rest) + CHUNK + 16 * s + 2 * (lane % 4), fit);
+                                      (const float *)(factor + room.of_base) + CHUNK + 16 * s + 2 * (lane % 4), fit);
         }
     }
 #pragma unroll
@@ -263,95 +307,108 @@ __device__ __forceinline__ void multiply_chunk(float (&acc)[NT][4], const char *
     products_commit();
 }
 
-/* The second factor of a chunk whose rows are on their way, and what its q are made of. */
+/* The second factor of chunk c, the block's `turn`th, whose rows are on their way, and what its q are made of. */
 template <int NT, int MODE>
-__device__ __forceinline__ void prepare(char *smem, const uni_cuda_view &v, const moments_room &room, uni_cuda_chunk c,
-                                        uint32_t turns, uint32_t full, quotients &q, int k, float Z_scale)
+__device__ __forceinline__ void prepare(char *smem, const uni_cuda_view &v, const moments_room &room, const way<NT, MODE> &way,
+                                        uint32_t at, uni_cuda_chunk c, quotients &q, int k, float Z_scale)
 {
-    const uint32_t at_stage = turns % STAGES<NT, MODE>;
-    const char *stage = smem + at_stage * room.stage;
-    char *factor = smem + room.factors + turns % 2 * room.factor;
-    barrier_wait(full + 8 * at_stage, turns / STAGES<NT, MODE> & 1);
+    const char *rest = smem + way.rest_there(room, at);
+    char *factor = smem + room.factors + (at - way.begin) % 2 * room.factor;
     if (MODE == PLAIN)
-        take_piece(q, (const float *)(stage + room.pen), v.K, v.Kp, c.piece, k);
+        take_piece(q, (const float *)(rest + room.pen), v.K, v.Kp, c.piece, k);
     else
-        weigh_cells(v, room, stage, factor, c);
-    make_factor<NT, MODE>(factor, v, room, stage, c, MODE == PLAIN ? Z_scale * q.scale : Z_scale);
+        weigh_cells(v, room, rest, factor, c);
+    make_factor<NT, MODE>(factor, v, room, rest, c, MODE == PLAIN ? Z_scale * q.scale : Z_scale);
     fence_async();
 }
 
-/* Rows that are not there count as 0 times what lies in the stages: numbers, from the start. */
-template <int STAGES, int THREADS> __device__ __forceinline__ void clear_stages(char *smem, int bytes, uint32_t full)
+/* Rows that are not there count as 0 times what lies in the rings: numbers, from the start. */
+template <int BARRIERS, int THREADS> __device__ __forceinline__ void clear_rings(char *smem, int bytes, uint32_t full)
 {
-    for (int i = threadIdx.x; i < STAGES * bytes / 16; i += THREADS)
+    for (int i = threadIdx.x; i < bytes / 16; i += THREADS)
         ((uint4 *)smem)[i] = make_uint4(0, 0, 0, 0);
-    if (threadIdx.x < STAGES)
+    if (threadIdx.x < BARRIERS)
         barrier_open(full + 8 * threadIdx.x);
     fence_async();
     __syncthreads();
 }
 
+/* The sums of a chunk, times what its first factor lacks. */
+template <int NT>
+__device__ __forceinline__ void take_over(float (&sum)[NT][4], const float (&acc)[NT][4], const float (&factor)[2])
+{
+#pragma unroll
+    for (int n = 0; n < NT; n++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            sum[n][e] += acc[n][e] * factor[e / 2];
+}
+
+/* A turn begins when the factor of its chunk is there, and nobody needs any more what that was made from, nor base and factor of
+   the chunk before. */
 template <int KB, int NT, int MODE>
 __global__ void __launch_bounds__(128 * KB, 4 / KB)
     hopper_moments(const __grid_constant__ uni_cuda_view v, float Z_scale, float S_scale)
 {
     extern __shared__ __align__(128) char smem[];
-    constexpr int STAGES = ::STAGES<NT, MODE>;
-    __shared__ __align__(8) uint64_t barriers[STAGES];
+    typedef way<NT, MODE> way_of;
+    constexpr int STAGES = way_of::STAGES;
+    __shared__ __align__(8) uint64_t barriers[2 * STAGES];
     __shared__ double parts[4 * KB];
     const moments_room room = room_of<NT, MODE>(v);
     const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), k = 16 * warp + (int)threadIdx.x % 32 / 4;
-    const uint32_t begin = (uint32_t)((uint64_t)v.chunks * blockIdx.x / gridDim.x),
-                   end = (uint32_t)((uint64_t)v.chunks * (blockIdx.x + 1) / gridDim.x), full = shared_address(barriers);
+    const way_of way = {uni_cuda_moments_begin(v, blockIdx.x, gridDim.x), uni_cuda_moments_begin(v, blockIdx.x + 1, gridDim.x),
+                        shared_address(smem), shared_address(barriers)};
     const float sigma[2] = {k < v.K ? v.sigma[k] * (LN_2 / R_SCALE) : 0, k + 8 < v.K ? v.sigma[k + 8] * (LN_2 / R_SCALE) : 0};
     int group = -1, turn = 0;
     bool alone = false;
-    quotients q = {-1, Z_scale, {1, 1}};
+    quotients quotients = {-1, Z_scale, {1, 1}};
     uint32_t own[4] = {}; /* damped: of the group's tables */
-    float sum[NT][4];
+    float sum[NT][4] = {}, acc[NT][4] = {}, factor[2] = {1, 1};
     double fit = 0;
-#pragma unroll
-    for (int n = 0; n < NT; n++)
-        sum[n][0] = sum[n][1] = sum[n][2] = sum[n][3] = 0;
-    clear_stages<STAGES, 128 * KB>(smem, room.stage, full);
-    uni_cuda_chunk next = v.chunk[min(begin, v.chunks - 1)];
-    for (int s = 0; s < STAGES && warp == 0 && begin + s < end; s++)
-        fetch<MODE>(v, room, v.chunk[begin + s], shared_address(smem + s * room.stage), full + 8 * s);
-    if (begin < end)
-        prepare<NT, MODE>(smem, v, room, next, 0, full, q, k, Z_scale);
-    for (uint32_t at = begin; at < end; at++) {
-        const uint32_t turns = at - begin, at_stage = turns % STAGES;
-        const uni_cuda_chunk now = next, ahead = v.chunk[min(at + STAGES, end - 1)];
-        const char *stage = smem + at_stage * room.stage;
-        next = v.chunk[min(at + 1, end - 1)];
-        if (now.group != group || turn == TURNS) {
+    clear_rings<2 * STAGES, 128 * KB>(smem, room.factors, way.full);
+    uni_cuda_chunk next = v.chunk[min(way.begin, v.chunks - 1)];
+    for (int s = 0; s < STAGES && warp == 0; s++) {
+        way.rest(v, room, way.begin + s);
+        if (s + 1 < STAGES)
+            way.base(v, room, way.begin + s);
+    }
+    if (way.begin < way.end)
+        prepare<NT, MODE>(smem, v, room, way, way.begin, next, quotients, k, Z_scale);
+    for (uint32_t at = way.begin; at < way.end; at++) {
+        const uni_cuda_chunk now = next;
+        const char *factors = smem + room.factors + (at - way.begin) % 2 * room.factor;
+        const bool enters = now.group != group;
+        float q[CHUNK / 8][4], of_clusters[2] = {0, 0};
+        next = v.chunk[min(at + 1, way.end - 1)];
+        products_wait<NT>(acc);
+        take_over<NT>(sum, acc, factor);
+        if (enters || turn == MOMENT_CHUNKS) {
             if (group >= 0)
-                give<NT>(v, group, k, sum, S_scale, alone && now.group != group);
-            alone = now.group != group && v.group_chunk[now.group] >= begin && v.group_chunk[now.group + 1] <= end;
-            if (MODE != PLAIN && now.group != group)
+                give<NT>(v, group, k, sum, S_scale, alone && enters);
+            alone = enters && uni_cuda_stores(v.group_chunk[now.group], v.group_chunk[now.group + 1], way.begin, way.end);
+            if (MODE != PLAIN && enters)
                 take_group(own, v, now.piece, k);
             group = now.group;
             turn = 0;
         }
         turn++;
-        __syncthreads(); /* this chunk's factor is there, and nobody needs the last one's */
-        float acc[NT][4], of_clusters[2] = {0, 0};
-        const float factor[2] = {q.factor[0], q.factor[1]};
-        multiply_chunk<NT, MODE>(acc, smem + room.factors + turns % 2 * room.factor, room, stage, v, own, of_clusters);
-        if (at + 1 < end) /* while the products are under way */
-            prepare<NT, MODE>(smem, v, room, next, turns + 1, full, q, k, Z_scale);
-        products_wait<NT>(acc);
+        __syncthreads();
+        if (warp == 0) {
+            way.base(v, room, at + STAGES - 1);
+            way.rest(v, room, at + STAGES);
+        }
+        if (MODE != PLAIN)
+            start_q(q, own, factors, room);
+        factor[0] = quotients.factor[0], factor[1] = quotients.factor[1];
+        multiply_chunk<NT, MODE>(acc, q, factors, room, way.base_there(room, at), v, of_clusters);
         if (MODE == WITH_FIT)
             fit += (double)(of_clusters[0] * sigma[0] + of_clusters[1] * sigma[1]);
-#pragma unroll
-        for (int n = 0; n < NT; n++)
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                sum[n][e] += MODE == PLAIN ? acc[n][e] * factor[e / 2] : acc[n][e];
-        __syncthreads();
-        if (warp == 0 && at + STAGES < end)
-            fetch<MODE>(v, room, ahead, shared_address(smem + at_stage * room.stage), full + 8 * at_stage);
+        if (at + 1 < way.end)
+            prepare<NT, MODE>(smem, v, room, way, at + 1, next, quotients, k, Z_scale);
     }
+    products_wait<NT>(acc);
+    take_over<NT>(sum, acc, factor);
     if (group >= 0)
         give<NT>(v, group, k, sum, S_scale, alone);
     if (MODE == WITH_FIT) {
