@@ -49,6 +49,22 @@ template <int NT, int MODE> static __host__ __device__ moments_room room_of(cons
     return r;
 }
 
+/* A thread's two clusters, of eights from `first` on. Rows of a first factor are dealt out so that no quarter of a
+   multiprocessor, to which every fourth warp belongs, has much more to do than another: first an eight to every warp, and then
+   the rest, from another warp on in the other block of the two that share it. */
+struct clusters {
+    int first[2], k[2];
+};
+
+template <int KB> __device__ __forceinline__ clusters clusters_of(int warp)
+{
+    constexpr int WARPS = 4 * KB;
+    const int turned = blockIdx.x < gridDim.x / 2 ? warp : (warp + WARPS - 2) % WARPS, g = (int)threadIdx.x % 32 / 4;
+    clusters own = {{8 * warp, 8 * (WARPS + turned)}, {}};
+    own.k[0] = own.first[0] + g, own.k[1] = own.first[1] + g;
+    return own;
+}
+
 /* What a chunk's factor is made from, into shared memory: a thread's work. */
 template <int MODE>
 __device__ __forceinline__ void fetch_rest(const uni_cuda_view &v, const moments_room &room, uni_cuda_chunk c, uint32_t to,
@@ -179,31 +195,22 @@ __device__ __forceinline__ void start_q(float (&q)[CHUNK / 8][4], const uint32_t
     multiply_tables<CHUNK / 8>(q, penalties, shared_address(factor + room.tables), HALF_TABLES);
 }
 
-/* The damped R R_SCALE of the four pairs of a first factor, in two halves; with FIT the thread's part of sum R (dist + sigma ln
-   R) = sum sigma R (ln q - L), q = R / base, of its two clusters, over sigma, in base 2 and times R_SCALE. q, L: of the first of
-   its cells. */
+/* The damped R R_SCALE of a pair of a first factor, in two halves; with FIT its part of sum R (dist + sigma ln R) = sum sigma R
+   (ln q - L), q = R / base, over sigma, in base 2 and times R_SCALE. */
 template <bool FIT>
-__device__ __forceinline__ void mix(uint32_t (&hi)[4], uint32_t (&lo)[4], const uint32_t (&base)[4], const float (*q)[4],
-                                    const float *L, float (&fit)[2])
+__device__ __forceinline__ void mix(uint32_t &hi, uint32_t &lo, uint32_t base, float qx, float qy, const float2 &L, float &fit)
 {
-#pragma unroll
-    for (int h = 0; h < 2; h++) { /* cells first, first + 1 and eight further */
-        const float2 l = *(const float2 *)(L + 8 * h);
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const float x = q[h][2 * i], y = q[h][2 * i + 1];
-            float2 b = half_pair(base[2 * h + i]);
-            b.x *= x, b.y *= y;
-            if (FIT) /* q is times R_SCALE / BASE_SCALE */
-                fit[i] += b.x * (log2_of(x) + l.x) + b.y * (log2_of(y) + l.y);
-            split_pair(b.x, b.y, hi[2 * h + i], lo[2 * h + i]);
-        }
-    }
+    float2 b = half_pair(base);
+    b.x *= qx, b.y *= qy;
+    if (FIT) /* q is times R_SCALE / BASE_SCALE */
+        fit += b.x * (log2_of(qx) + L.x) + b.y * (log2_of(qy) + L.y);
+    split_pair(b.x, b.y, hi, lo);
 }
 
 /* The float32 sums of a group's chunks times a power of two into S; `alone`: nobody else adds to this group, and nothing was
  * added before. */
-template <int NT> __device__ void give(const uni_cuda_view &v, int group, int k, float (&sum)[NT][4], float scale, bool alone)
+template <int NT>
+__device__ void give(const uni_cuda_view &v, int group, const clusters &own, float (&sum)[NT][4], float scale, bool alone)
 {
     const int t = threadIdx.x % 4;
     long long *S = v.S + (int64_t)group * v.K * v.D;
@@ -211,7 +218,7 @@ template <int NT> __device__ void give(const uni_cuda_view &v, int group, int k,
     for (int n = 0; n < NT; n++)
 #pragma unroll
         for (int e = 0; e < 4; e++) {
-            const int row = k + 8 * (e / 2), d = 8 * n + 2 * t + e % 2;
+            const int row = own.k[e / 2], d = 8 * n + 2 * t + e % 2;
             const long long x = __float2ll_rn(sum[n][e] * scale);
             if (row < v.K && d < v.D) {
                 if (alone)
@@ -235,14 +242,14 @@ __device__ __forceinline__ float quotient_scale(const float *pen, int K)
 
 /* The penalties of two clusters in a table of a group, times its share and R_SCALE, in two halves: a thread's of a first factor.
  */
-__device__ __forceinline__ void take_group(uint32_t (&own)[4], const uni_cuda_view &v, int piece, int k)
+__device__ __forceinline__ void take_group(uint32_t (&factor)[4], const uni_cuda_view &v, int piece, const clusters &own)
 {
     const int t = threadIdx.x % 4 + 1;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        const bool there = t < v.recipe.n && k + 8 * i < v.K;
-        split_long(there ? v.recipe.share[t] * R_SCALE * v.pen[((int64_t)v.recipe.slot[t] * v.P + piece) * v.Kp + k + 8 * i] : 0,
-                   own[i], own[2 + i]);
+        const bool there = t < v.recipe.n && own.k[i] < v.K;
+        split_long(there ? v.recipe.share[t] * R_SCALE * v.pen[((int64_t)v.recipe.slot[t] * v.P + piece) * v.Kp + own.k[i]] : 0,
+                   factor[i], factor[2 + i]);
     }
 }
 
@@ -252,26 +259,28 @@ struct quotients {
     float scale, factor[2];
 };
 
-__device__ __forceinline__ void take_piece(quotients &q, const float *pen, int K, int Kp, int piece, int k)
+__device__ __forceinline__ void take_piece(quotients &q, const float *pen, int K, int Kp, int piece, const clusters &own)
 {
     if (q.piece == piece)
         return;
     q.piece = piece;
     q.scale = quotient_scale(pen, K) * BASE_SCALE;
-    q.factor[0] = k < Kp ? pen[k] / q.scale : 0;
-    q.factor[1] = k + 8 < Kp ? pen[k + 8] / q.scale : 0;
+    for (int i = 0; i < 2; i++)
+        q.factor[i] = own.k[i] < Kp ? pen[own.k[i]] / q.scale : 0;
 }
 
 /* acc = the first factor of the thread's warp, 16 clusters of the chunk, times z's halves; on its way. Damped, q is on its own.
  */
 template <int NT, int MODE>
 __device__ __forceinline__ void multiply_chunk(float (&acc)[NT][4], float (&q)[CHUNK / 8][4], const char *factor,
-                                               const moments_room &room, uint32_t base, const uni_cuda_view &v, float (&fit)[2])
+                                               const moments_room &room, uint32_t base, const uni_cuda_view &v,
+                                               const clusters &own, float (&fit)[2])
 {
-    const int lane = threadIdx.x % 32, first = (int)threadIdx.x / 32 * 16;
-    const uint32_t at =
-        base + (uint32_t)((lane % 8 + lane / 16 * 8) * room.pitch) + 2 * (uint32_t)min(first + lane / 8 % 2 * 8, v.Kp - 8);
+    const int lane = threadIdx.x % 32;
+    const uint32_t at = base + (uint32_t)((lane % 8 + lane / 16 * 8) * room.pitch) +
+                        2 * (uint32_t)min(lane / 8 % 2 ? own.first[1] : own.first[0], v.Kp - 8);
     const uint32_t hi = shared_address(factor + room.hi), lo = shared_address(factor + room.lo);
+    const float *L = (const float *)(factor + room.of_base) + CHUNK + 2 * (lane % 4);
     uint32_t a[CHUNK / 16][4], rest[MODE == PLAIN ? 1 : CHUNK / 16][4];
 #pragma unroll
     for (int s = 0; s < CHUNK / 16; s++)
@@ -279,16 +288,19 @@ __device__ __forceinline__ void multiply_chunk(float (&acc)[NT][4], float (&q)[C
     if constexpr (MODE != PLAIN) {
         products_wait<CHUNK / 8>(q);
 #pragma unroll
-        for (int s = 0; s < CHUNK / 16; s++) { /* behind the row's end come its last clusters again: they must not count */
-            uint32_t base[4];
+        for (int i = 0; i < 2; i++) { /* behind the row's end come its last clusters again: they must not count */
+            const bool there = own.first[i] < v.Kp;
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                base[i] = first + i % 2 * 8 < v.Kp ? a[s][i] : 0;
-                a[s][i] = rest[s][i] = 0;
-            }
-            if (first < v.Kp)
-                mix<MODE == WITH_FIT>(a[s], rest[s], base, q + 2 * s,
-                                      (const float *)(factor + room.of_base) + CHUNK + 16 * s + 2 * (lane % 4), fit);
+            for (int s = 0; s < CHUNK / 16; s++)
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    uint32_t &pair = a[s][2 * h + i], &low = rest[s][2 * h + i];
+                    if (there)
+                        mix<MODE == WITH_FIT>(pair, low, pair, q[2 * s + h][2 * i], q[2 * s + h][2 * i + 1],
+                                              *(const float2 *)(L + 16 * s + 8 * h), fit[i]);
+                    else
+                        pair = low = 0;
+                }
         }
     }
 #pragma unroll
@@ -310,12 +322,12 @@ __device__ __forceinline__ void multiply_chunk(float (&acc)[NT][4], float (&q)[C
 /* The second factor of chunk c, the block's `turn`th, whose rows are on their way, and what its q are made of. */
 template <int NT, int MODE>
 __device__ __forceinline__ void prepare(char *smem, const uni_cuda_view &v, const moments_room &room, const way<NT, MODE> &way,
-                                        uint32_t at, uni_cuda_chunk c, quotients &q, int k, float Z_scale)
+                                        uint32_t at, uni_cuda_chunk c, quotients &q, const clusters &own, float Z_scale)
 {
     const char *rest = smem + way.rest_there(room, at);
     char *factor = smem + room.factors + (at - way.begin) % 2 * room.factor;
     if (MODE == PLAIN)
-        take_piece(q, (const float *)(rest + room.pen), v.K, v.Kp, c.piece, k);
+        take_piece(q, (const float *)(rest + room.pen), v.K, v.Kp, c.piece, own);
     else
         weigh_cells(v, room, rest, factor, c);
     make_factor<NT, MODE>(factor, v, room, rest, c, MODE == PLAIN ? Z_scale * q.scale : Z_scale);
@@ -356,14 +368,16 @@ __global__ void __launch_bounds__(128 * KB, 4 / KB)
     __shared__ __align__(8) uint64_t barriers[2 * STAGES];
     __shared__ double parts[4 * KB];
     const moments_room room = room_of<NT, MODE>(v);
-    const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), k = 16 * warp + (int)threadIdx.x % 32 / 4;
+    const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
+    const clusters own = clusters_of<KB>(warp);
     const way_of way = {uni_cuda_moments_begin(v, blockIdx.x, gridDim.x), uni_cuda_moments_begin(v, blockIdx.x + 1, gridDim.x),
                         shared_address(smem), shared_address(barriers)};
-    const float sigma[2] = {k < v.K ? v.sigma[k] * (LN_2 / R_SCALE) : 0, k + 8 < v.K ? v.sigma[k + 8] * (LN_2 / R_SCALE) : 0};
+    const float sigma[2] = {own.k[0] < v.K ? v.sigma[own.k[0]] * (LN_2 / R_SCALE) : 0,
+                            own.k[1] < v.K ? v.sigma[own.k[1]] * (LN_2 / R_SCALE) : 0};
     int group = -1, turn = 0;
     bool alone = false;
     quotients quotients = {-1, Z_scale, {1, 1}};
-    uint32_t own[4] = {}; /* damped: of the group's tables */
+    uint32_t penalties[4] = {}; /* damped: of the group's tables */
     float sum[NT][4] = {}, acc[NT][4] = {}, factor[2] = {1, 1};
     double fit = 0;
     clear_rings<2 * STAGES, 128 * KB>(smem, room.factors, way.full);
@@ -374,7 +388,7 @@ __global__ void __launch_bounds__(128 * KB, 4 / KB)
             way.base(v, room, way.begin + s);
     }
     if (way.begin < way.end)
-        prepare<NT, MODE>(smem, v, room, way, way.begin, next, quotients, k, Z_scale);
+        prepare<NT, MODE>(smem, v, room, way, way.begin, next, quotients, own, Z_scale);
     for (uint32_t at = way.begin; at < way.end; at++) {
         const uni_cuda_chunk now = next;
         const char *factors = smem + room.factors + (at - way.begin) % 2 * room.factor;
@@ -385,32 +399,32 @@ __global__ void __launch_bounds__(128 * KB, 4 / KB)
         take_over<NT>(sum, acc, factor);
         if (enters || turn == MOMENT_CHUNKS) {
             if (group >= 0)
-                give<NT>(v, group, k, sum, S_scale, alone && enters);
+                give<NT>(v, group, own, sum, S_scale, alone && enters);
             alone = enters && uni_cuda_stores(v.group_chunk[now.group], v.group_chunk[now.group + 1], way.begin, way.end);
             if (MODE != PLAIN && enters)
-                take_group(own, v, now.piece, k);
+                take_group(penalties, v, now.piece, own);
             group = now.group;
             turn = 0;
         }
         turn++;
         __syncthreads();
-        if (warp == 0) {
+        if (MODE != PLAIN)
+            start_q(q, penalties, factors, room);
+        if (warp == 4 * KB - 1) { /* the others need not wait for it before they have a first factor */
             way.base(v, room, at + STAGES - 1);
             way.rest(v, room, at + STAGES);
         }
-        if (MODE != PLAIN)
-            start_q(q, own, factors, room);
         factor[0] = quotients.factor[0], factor[1] = quotients.factor[1];
-        multiply_chunk<NT, MODE>(acc, q, factors, room, way.base_there(room, at), v, of_clusters);
+        multiply_chunk<NT, MODE>(acc, q, factors, room, way.base_there(room, at), v, own, of_clusters);
         if (MODE == WITH_FIT)
             fit += (double)(of_clusters[0] * sigma[0] + of_clusters[1] * sigma[1]);
         if (at + 1 < way.end)
-            prepare<NT, MODE>(smem, v, room, way, at + 1, next, quotients, k, Z_scale);
+            prepare<NT, MODE>(smem, v, room, way, at + 1, next, quotients, own, Z_scale);
     }
     products_wait<NT>(acc);
     take_over<NT>(sum, acc, factor);
     if (group >= 0)
-        give<NT>(v, group, k, sum, S_scale, alone);
+        give<NT>(v, group, own, sum, S_scale, alone);
     if (MODE == WITH_FIT) {
         fit = block_sum(fit, parts);
         if (threadIdx.x == 0)

@@ -75,20 +75,29 @@ __device__ __forceinline__ uint32_t entry(const uni_cuda_view &v, int part, int 
     return (uint32_t)part * (uint32_t)v.Kp + (uint32_t)k;
 }
 
+/* A table entry that other multiprocessors add to: asked for here, not where it is needed. */
+__device__ __forceinline__ long long load_entry(const long long *at)
+{
+    long long x;
+    asm volatile("ld.relaxed.gpu.global.s64 %0, [%1];" : "=l"(x) : "l"(at) : "memory");
+    return x;
+}
+
 /* What the penalties are made from: all without this part and the one before it, plus the new mass of that; where the part is
    alone, nothing. Damped: all that is there. */
 template <bool DAMPED> __device__ __forceinline__ long long seen(const uni_cuda_view &v, const step_call &call, chain c, int k)
 {
     if (DAMPED)
-        return call.old[entry(v, c.part, k)];
-    const long long x = v.X[entry(v, c.part, k)] + (c.before < c.part ? call.now : call.old)[entry(v, c.before, k)];
-    return c.before == c.part ? 0 : x;
+        return load_entry(call.old + entry(v, c.part, k));
+    const long long x = load_entry(v.X + entry(v, c.part, k)),
+                    before = load_entry((c.before < c.part ? call.now : call.old) + entry(v, c.before, k));
+    return c.before == c.part ? 0 : x + before;
 }
 
 /* The mass of the part after, as it is until its own update. */
 __device__ __forceinline__ long long following(const uni_cuda_view &v, const step_call &call, chain c, int k)
 {
-    return (c.after > c.part ? call.old : call.now)[entry(v, c.after, k)];
+    return load_entry((c.after > c.part ? call.old : call.now) + entry(v, c.after, k));
 }
 
 /* Leaves X of the part after, and clears what the part's old mass was for the next sweep. Damped: half of it stays, and what is
@@ -161,33 +170,33 @@ __device__ __forceinline__ void raise_all(const uni_cuda_view &v, const uni_cuda
 }
 
 /* One column of the penalties of the pieces l0, l0 + PIECES, ... of a batch, so many of them: logarithms where a power is still
-   to be taken. All loads of a variable come before the first store: one trip to L2. */
+   to be taken. All loads of a variable come before their first use: one trip to L2. */
 template <bool DAMPED, int COLUMNS, int AT_ONCE>
 __device__ __forceinline__ void make_pieces(const uni_cuda_view &v, const uni_cuda_batch &b, const step_smem &sm,
-                                            const step_call &call, float *pen, float *weighted, int at, int l0, long long r)
+                                            const step_call &call, float *pen, float *weighted, int at, int l0)
 {
     enum { STEP = share_of_warp<COLUMNS>::PIECES };
-    const bool joint = v.V > 1, inside = at < v.K;
+    const bool joint = v.V > 1, inside = at < v.K, keeps_r = b.from == 0 && l0 == 0 && at < v.Kp;
     const int k = min(at, v.Kp - 1);
+    const chain r_chain = chain_of_r(v, call.block);
+    const long long r = seen<DAMPED>(v, call, r_chain, k), after_r = DAMPED ? 0 : following(v, call, r_chain, k);
     long long o[AT_ONCE], after[AT_ONCE];
     float x[AT_ONCE] = {};
 #pragma unroll 1
     for (int u = 0; u < v.V; u++) {
-        bool keeps[AT_ONCE];
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            const chain c = chain_of(sm.place[min(l0 + i * STEP, b.pieces - 1) * v.V + u]);
+            o[i] = seen<DAMPED>(v, call, c, k);
+            after[i] = DAMPED ? 0 : following(v, call, c, k);
+        }
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
             const int l = min(l0 + i * STEP, b.pieces - 1);
             const uni_cuda_place &place = sm.place[l * v.V + u];
-            o[i] = seen<DAMPED>(v, call, chain_of(place), k);
-            keeps[i] = l0 + i * STEP < b.pieces && at < v.Kp && place.first && sm.before[l] >= b.from;
-            after[i] = keeps[i] && !DAMPED ? following(v, call, chain_of(place), k) : 0;
-        }
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; i++) {
-            const uni_cuda_place &place = sm.place[min(l0 + i * STEP, b.pieces - 1) * v.V + u];
             const float ratio = ratio_of(v, o[i], r, place.share);
             x[i] = !joint && place.theta == 2 ? ratio * ratio : x[i] + __log2f(ratio) * place.theta;
-            if (keeps[i])
+            if (l0 + i * STEP < b.pieces && at < v.Kp && place.first && sm.before[l] >= b.from)
                 keep<DAMPED>(v, call, chain_of(place), k, o[i], after[i]);
         }
     }
@@ -209,6 +218,8 @@ __device__ __forceinline__ void make_pieces(const uni_cuda_view &v, const uni_cu
             keep<DAMPED>(v, call, own, k, DAMPED ? call.old[entry(v, own.part, k)] : 0, 0);
         }
     }
+    if (keeps_r)
+        keep<DAMPED>(v, call, r_chain, k, r, after_r);
 }
 
 /* pen = ((a E + b) / (O + E + b))^theta, its product over the variables, of the batch's pieces, over the largest entry of each
@@ -220,23 +231,16 @@ __device__ __forceinline__ void make_penalties(const uni_cuda_view &v, const uni
 {
     enum { MANY = 6 };
     typedef share_of_warp<COLUMNS> mine;
-    const chain r_chain = chain_of_r(v, call.block);
 #pragma unroll 1
     for (int at = mine::column(); at < COLUMNS; at += 32 * mine::SIDE_BY_SIDE) {
-        const int k = min(at, v.Kp - 1);
-        const long long r = seen<DAMPED>(v, call, r_chain, k);
-        const bool keeps_r = b.from == 0 && mine::piece() == 0 && at < v.Kp;
-        const long long after_r = keeps_r && !DAMPED ? following(v, call, r_chain, k) : 0;
         if (b.pieces <= mine::PIECES) { /* few levels: nothing is done twice */
             if (mine::piece() < b.pieces)
-                make_pieces<DAMPED, COLUMNS, 1>(v, b, sm, call, pen, weighted, at, mine::piece(), r);
+                make_pieces<DAMPED, COLUMNS, 1>(v, b, sm, call, pen, weighted, at, mine::piece());
         } else {
 #pragma unroll 1
             for (int l = mine::piece(); l < b.pieces; l += MANY * mine::PIECES)
-                make_pieces<DAMPED, COLUMNS, MANY>(v, b, sm, call, pen, weighted, at, l, r);
+                make_pieces<DAMPED, COLUMNS, MANY>(v, b, sm, call, pen, weighted, at, l);
         }
-        if (keeps_r)
-            keep<DAMPED>(v, call, r_chain, k, r, after_r);
     }
     raise_all<COLUMNS>(v, b, sm, pen, weighted, v.pen + ((int64_t)call.slot * v.P + b.piece) * v.Kp, v.V > 1);
 }
