@@ -148,7 +148,8 @@ __device__ __forceinline__ void weigh_cells(const uni_cuda_view &v, const moment
     const float *scale = (const float *)(rest + room.scale) + (c.row & 3), *L = (const float *)(rest + room.pen) + (c.row & 3);
     uint32_t *tables = (uint32_t *)(factor + room.tables);
     float *of_base = (float *)(factor + room.of_base);
-    for (int i = threadIdx.x; i < (KEPT_TABLES + 2) * CHUNK; i += blockDim.x) {
+    for (int i = blockDim.x - 1 - threadIdx.x; i < (KEPT_TABLES + 2) * CHUNK;
+         i += blockDim.x) { /* the last warps have less else */
         const int t = i / CHUNK, cell = i % CHUNK;
         const bool there = cell < (int)c.n;
         if (t < KEPT_TABLES)
