@@ -199,6 +199,9 @@ enum {
     RESULTS
 };
 
+/* ---- cuda_backend.cu */
+void uni_cuda_operations(struct uni_backend *);
+
 /* ---- cuda_layout.cu: host lists -> device */
 struct uni_cuda_lists {
     struct uni_cuda_piece *piece;
