@@ -229,7 +229,7 @@ template <bool DAMPED, int COLUMNS>
 __device__ __forceinline__ void make_penalties(const uni_cuda_view &v, const uni_cuda_batch &b, const step_smem &sm,
                                                const step_call &call, float *pen, float *weighted)
 {
-    enum { MANY = 6 };
+    enum { MANY = 3 };
     typedef share_of_warp<COLUMNS> mine;
 #pragma unroll 1
     for (int at = mine::column(); at < COLUMNS; at += 32 * mine::SIDE_BY_SIDE) {
