@@ -320,7 +320,7 @@ __device__ __forceinline__ void multiply_chunk(float (&acc)[NT][4], float (&q)[C
     products_commit();
 }
 
-/* The second factor of chunk c, the block's `turn`th, whose rows are on their way, and what its q are made of. */
+/* The second factor of chunk c, number `at`, whose rows are on their way, and what its q are made of. */
 template <int NT, int MODE>
 __device__ __forceinline__ void prepare(char *smem, const uni_cuda_view &v, const moments_room &room, const way<NT, MODE> &way,
                                         uint32_t at, uni_cuda_chunk c, quotients &q, const clusters &own, float Z_scale)
