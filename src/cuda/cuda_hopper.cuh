@@ -72,9 +72,12 @@ template <int NT> __device__ __forceinline__ void products_end(float (&d)[NT][4]
 #define FOURS_8 FOURS_7, FOUR(7)
 #define FOURS_13 FOURS_8, FOUR(8), FOUR(9), FOUR(10), FOUR(11), FOUR(12)
 #define FOURS_16 FOURS_13, FOUR(13), FOUR(14), FOUR(15)
-#define PRODUCT(N, SUMS, REST, FOURS)                                                                                            \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 {" SUMS "}, " REST:FOURS                                \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(TURNED ? 1 : 0))
+/* KIND: rows of b, and types. LAST: of halves whether b is turned; else nothing looks at it. */
+#define PRODUCT(N, KIND, SUMS, REST, FOURS, LAST)                                                                                \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #N KIND " {" SUMS "}, " REST:FOURS                                          \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(LAST))
+#define HALVES "k16.f32.f16.f16"
+#define LONGS "k8.f32.tf32.tf32"
 
 /* d (64 x 8 NT) += a (64 x 16) b (16 x 8 NT). TURNED: 16 bytes of b are eight of its columns in one row, else eight rows of one
    column. */
@@ -84,21 +87,17 @@ __device__ __forceinline__ void multiply_wide(float (&d)[NT][4], const uint32_t 
     static_assert(NT == 4 || NT == 7 || NT == 8 || NT == 13 || NT == 16, "no product is so wide");
 #if UNI_WGMMA
     if constexpr (NT == 4)
-        PRODUCT(32, SUMS_16, "{%16, %17, %18, %19}, %20, 1, 1, 1, %21;", FOURS_4);
+        PRODUCT(32, HALVES, SUMS_16, "{%16, %17, %18, %19}, %20, 1, 1, 1, %21;", FOURS_4, TURNED);
     if constexpr (NT == 7)
-        PRODUCT(56, SUMS_28, "{%28, %29, %30, %31}, %32, 1, 1, 1, %33;", FOURS_7);
+        PRODUCT(56, HALVES, SUMS_28, "{%28, %29, %30, %31}, %32, 1, 1, 1, %33;", FOURS_7, TURNED);
     if constexpr (NT == 8)
-        PRODUCT(64, SUMS_32, "{%32, %33, %34, %35}, %36, 1, 1, 1, %37;", FOURS_8);
+        PRODUCT(64, HALVES, SUMS_32, "{%32, %33, %34, %35}, %36, 1, 1, 1, %37;", FOURS_8, TURNED);
     if constexpr (NT == 13)
-        PRODUCT(104, SUMS_52, "{%52, %53, %54, %55}, %56, 1, 1, 1, %57;", FOURS_13);
+        PRODUCT(104, HALVES, SUMS_52, "{%52, %53, %54, %55}, %56, 1, 1, 1, %57;", FOURS_13, TURNED);
     if constexpr (NT == 16)
-        PRODUCT(128, SUMS_64, "{%64, %65, %66, %67}, %68, 1, 1, 1, %69;", FOURS_16);
+        PRODUCT(128, HALVES, SUMS_64, "{%64, %65, %66, %67}, %68, 1, 1, 1, %69;", FOURS_16, TURNED);
 #endif
 }
-
-#define TABLES_PRODUCT(N, SUMS, REST, FOURS)                                                                                     \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k8.f32.tf32.tf32 {" SUMS "}, " REST:FOURS                               \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
 
 /* d (64 x 8 NT) += a (64 x 8) b (8 x 8 NT), of float32 whose last 13 bits do not count. 16 bytes of b are four rows of a column.
  */
@@ -107,11 +106,11 @@ template <int NT> __device__ __forceinline__ void multiply_short(float (&d)[NT][
     static_assert(NT == 8 || NT == 13 || NT == 16, "no product is so wide");
 #if UNI_WGMMA
     if constexpr (NT == 8)
-        TABLES_PRODUCT(64, SUMS_32, "{%32, %33, %34, %35}, %36, 1, 1, 1;", FOURS_8);
+        PRODUCT(64, LONGS, SUMS_32, "{%32, %33, %34, %35}, %36, 1, 1, 1;", FOURS_8, 0);
     if constexpr (NT == 13)
-        TABLES_PRODUCT(104, SUMS_52, "{%52, %53, %54, %55}, %56, 1, 1, 1;", FOURS_13);
+        PRODUCT(104, LONGS, SUMS_52, "{%52, %53, %54, %55}, %56, 1, 1, 1;", FOURS_13, 0);
     if constexpr (NT == 16)
-        TABLES_PRODUCT(128, SUMS_64, "{%64, %65, %66, %67}, %68, 1, 1, 1;", FOURS_16);
+        PRODUCT(128, LONGS, SUMS_64, "{%64, %65, %66, %67}, %68, 1, 1, 1;", FOURS_16, 0);
 #endif
 }
 

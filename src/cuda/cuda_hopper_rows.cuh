@@ -22,12 +22,7 @@ template <int KT_, int DT_, int MODE_> struct shape {
                          REGISTERS = TEAMS == 2 ? 240 : 160;
     /* D and K are larger than these, or a smaller shape would do: see fast_of. */
     static constexpr int LEAST_D = DT > 4 ? 32 : 0, LEAST_K = KT == 16 && DT == 4 ? 104 : KT > 8 ? 64 : 0;
-    static constexpr int TABLES = MODE == DAMPED   ? (int)KEPT_TABLES
-                                  : MODE == GROUPS ? 1
-                                                   : 0,
-                         WINDOWS = MODE == DAMPED  ? TABLES + 1
-                                   : MODE == FIRST ? 0
-                                                   : 1;
+    static constexpr int WINDOWS = MODE == DAMPED ? KEPT_TABLES + 1 : MODE == FIRST ? 0 : 1;
     static constexpr bool CORRECTS = MODE != FIRST, SPLITS = MODE == GROUPS || MODE == DAMPED, BY_TILE = MODE == GROUPS;
 };
 
