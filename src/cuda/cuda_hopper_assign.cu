@@ -41,12 +41,8 @@ __device__ __forceinline__ void take_group(char *own, const uni_cuda_view &v, co
     for (int k = threadIdx.x % 128; k < 8 * T::KT; k += 128) {
         uint32_t hi[KEPT_TABLES], lo[KEPT_TABLES];
 #pragma unroll
-        for (int t = 0; t < KEPT_TABLES; t++) {
-            const bool there = t + 1 < v.recipe.n && k < v.Kp;
-            split_long(there ? v.recipe.share[t + 1] * R_SCALE * v.pen[((int64_t)v.recipe.slot[t + 1] * v.P + piece) * v.Kp + k]
-                             : 0,
-                       hi[t], lo[t]);
-        }
+        for (int t = 0; t < KEPT_TABLES; t++)
+            split_long(shared_penalty(v, t + 1, piece, k), hi[t], lo[t]);
         *(uint4 *)(to + 16 * k) = make_uint4(hi[0], hi[1], hi[2], hi[3]);
         *(uint4 *)(to + HALF_TABLES<T> + 16 * k) = make_uint4(lo[0], lo[1], lo[2], lo[3]);
     }

@@ -233,7 +233,7 @@ __device__ __forceinline__ void correct_levels(double &moved, double &size, floa
 {
     enum { AT_ONCE = 6 }; /* loads that come before the stores: one trip to memory */
     const int64_t table = (int64_t)v.K * v.D, at = from * table + (int64_t)t.k * v.D + column;
-    const double unit = 1 / v.S_scale, c = v.c[(int64_t)t.k * v.D + column]; /* a power of two */
+    const double unit = 1 / v.S_scale /* a power of two */, c = v.c[(int64_t)t.k * v.D + column];
 #pragma unroll 1
     for (int first = t.level; first < n; first += AT_ONCE * t.between) {
         long long S[AT_ONCE];

@@ -127,13 +127,19 @@ template <int KT> __host__ __device__ __forceinline__ int table_floats(const uni
     return (recipe.n - 1 > KEPT_TABLES ? recipe.n - 1 : (int)KEPT_TABLES) * 8 * KT;
 }
 
+/* A cluster's penalty in table t, from 1 on, times the table's share and R_SCALE; 0 where there is none. */
+__device__ __forceinline__ float shared_penalty(const uni_cuda_view &v, int t, int piece, int k)
+{
+    const bool there = t < v.recipe.n && k < v.Kp;
+    return there ? v.recipe.share[t] * R_SCALE * v.pen[((int64_t)v.recipe.slot[t] * v.P + piece) * v.Kp + k] : 0;
+}
+
 /* A piece's tables times their shares and R_SCALE, into shared memory; zeros where there are fewer than KEPT_TABLES. */
 template <int KT> __device__ __forceinline__ void take_tables(float *tables, const uni_cuda_view &v, int piece)
 {
     for (int i = threadIdx.x; i < table_floats<KT>(v.recipe); i += blockDim.x) {
-        int t = i / (8 * KT) + 1, k = i % (8 * KT);
-        bool there = t < v.recipe.n && k < v.Kp;
-        tables[i] = there ? v.recipe.share[t] * R_SCALE * v.pen[((int64_t)v.recipe.slot[t] * v.P + piece) * v.Kp + k] : 0;
+        const int t = i / (8 * KT) + 1, k = i % (8 * KT);
+        tables[i] = shared_penalty(v, t, piece, k);
     }
 }
 
