@@ -2,6 +2,7 @@
 /* The ridge solve of ridge.c in its closed form, some clusters and a slice of the levels a block of threads. Degenerate systems
    are counted, not solved: the library then does that cluster work itself. */
 #include "../formula.h"
+#include "cuda_launch.cuh"
 #include "cuda_totals.cuh"
 
 enum { RIDGE_WARPS = RIDGE_THREADS / 32, PAIRS = 512, COLUMNS = 2 };
@@ -310,31 +311,16 @@ int uni_cuda_slices(int64_t levels)
     return levels > 16 * MOST_SLICES ? (int)MOST_SLICES : levels > 16 ? (int)(levels / 16) : 1;
 }
 
-/* By programmatic dependent launch: the kernel waits itself for the one before, whatever that is. */
-template <typename... T>
-static int launch_early(const struct uni_cuda *c, void (*kernel)(T...), dim3 grid, cudaStream_t stream, T... arguments)
-{
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t how = {};
-    how.gridDim = grid;
-    how.blockDim = dim3(RIDGE_THREADS);
-    how.stream = stream;
-    how.attrs = &early;
-    how.numAttrs = c->early ? 1 : 0;
-    return CUDA(cudaLaunchKernelEx(&how, kernel, arguments...));
-}
-
 /* From S and O to the other W. */
 int uni_cuda_ridge(struct uni_cuda *c, double alpha, double cutoff, cudaStream_t stream)
 {
     int err = 0, clusters = uni_cuda_clusters(c->v.K, c->v.D);
-    const dim3 grid((unsigned)((c->v.K + clusters - 1) / clusters), (unsigned)uni_cuda_slices(c->v.G));
+    const struct uni_cuda_grid grid = {dim3((unsigned)((c->v.K + clusters - 1) / clusters), (unsigned)uni_cuda_slices(c->v.G)),
+                                       RIDGE_THREADS, 0};
     float *W = c->v.W[c->W_now ^ 1];
     const float *last = c->v.W[c->W_now];
-    TRY(launch_early(c, intercepts, grid, stream, c->v, c->parity, alpha, cutoff));
-    TRY(launch_early(c, corrections, grid, stream, c->v, W, last));
+    TRY(launch_early(c, stream, intercepts, grid, c->v, c->parity, alpha, cutoff));
+    TRY(launch_early(c, stream, corrections, grid, c->v, W, last));
 done:
     return err;
 }

@@ -10,6 +10,7 @@
 
    A damped sweep is the same kernel on all cells at once: O <- O/2 + P G/2, and each cell's 1 / s is kept. */
 #include "cuda_backend.h"
+#include "cuda_launch.cuh"
 #include "cuda_step.cuh"
 
 /* ---- rows ---------------------------------------------------------------------------------------------------------------- */
@@ -378,17 +379,8 @@ static int launch_step(const struct uni_cuda *c, int mode, struct step_call call
         err = CUDA(cudaFuncSetAttribute(shape.kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 100));
     if (err)
         return err;
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t how = {};
-    how.gridDim = dim3((unsigned)c->v.grid);
-    how.blockDim = dim3(STEP_THREADS + 32);
-    how.dynamicSmemBytes = bytes;
-    how.stream = c->stream;
-    how.attrs = &early;
-    how.numAttrs = c->early ? 1 : 0;
-    return CUDA(cudaLaunchKernelEx(&how, shape.kernel, c->v, call));
+    const struct uni_cuda_grid grid = {dim3((unsigned)c->v.grid), STEP_THREADS + 32, bytes};
+    return launch_early(c, c->stream, shape.kernel, grid, c->v, call);
 }
 
 /* Damped sweeps, each into the next table of the recipe. */
